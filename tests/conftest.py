@@ -1,0 +1,40 @@
+"""What every test may ask for: a Redis server of the tests' own, and a fleet name of its own on it."""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+from support.redis_server import RedisServer
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """Give a real server, shared by the session; tests keep apart by `fleet_name`."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """Give the URL of the tests' own server."""
+    return redis_server.url
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """Give a server to one test alone, for tests that stop, restart or fill it."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def fleet_name() -> str:
+    """Give a fleet name that no other test uses."""
+    return f"t{os.getpid()}-{next(_names)}"
