@@ -1,0 +1,48 @@
+# Everything runs in .venv, which these targets create from the locked versions.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SOURCES := kernel producer worker tests
+ARGS ?=
+
+.PHONY: demo test test-all test-slow check format lock clean help
+
+help: ## Show what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("turnfleet needs Python 3.11 or newer; set PYTHON=python3.x")'
+	@echo "Setting up $(VENV) with the locked versions (a minute on a first run) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## The main job on the shipped sample; ARGS="--yes --invoices FILE --payments FILE"
+	@$(BIN)/turnfleet demo $(ARGS)
+
+test: $(READY) ## The tests that a change must pass (under five minutes)
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-slow: $(READY) ## The long ones: load and faults
+	$(BIN)/pytest -m slow $(ARGS)
+
+test-all: test test-slow ## Everything (under fifteen minutes)
+
+check: $(READY) ## Format, lint, types, architecture
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+
+format: $(READY) ## Rewrite the sources in the house format
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lock: ## Resolve pyproject.toml anew into requirements.lock (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+clean: ## Remove the environment and the caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
