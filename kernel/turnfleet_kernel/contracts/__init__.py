@@ -1,0 +1,1 @@
+"""The values that cross the kernel's border: plain data, no engine."""

@@ -1,0 +1,102 @@
+"""The wire form of a plan: names only, content-addressed (IPL-3, IPL-4)."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from turnfleet_kernel.contracts.canonical import canonical_json
+from turnfleet_kernel.contracts.frozen import FrozenDict, freeze, thaw
+from turnfleet_kernel.contracts.limits import PlanLimits
+from turnfleet_kernel.contracts.plain import plain_json
+from turnfleet_kernel.errors import PlanError
+
+__all__ = ["SPEC_VERSION", "PlanSpec", "StageSpec", "plan_id"]
+
+SPEC_VERSION: Final = 1
+"""Written into what a plan id is computed over."""
+
+
+def _frozen_json(value: Any) -> Any:
+    return freeze(plain_json(value))
+
+
+def _stage_from_name(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+Name = Annotated[str, Field(min_length=1)]
+JsonObject = Annotated[Mapping[str, Any], AfterValidator(_frozen_json), PlainSerializer(thaw)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+
+class StageSpec(_Frozen):
+    """A stage by name, with its settings (JSON)."""
+
+    name: Name
+    settings: JsonObject = FrozenDict[str, Any]()
+
+
+class PlanSpec(_Frozen):
+    """Everything about how to run, in plain JSON.
+
+    ``model`` is a model's name, or a palette: a mapping (palette name to model name) or a tuple of names that stand
+    for themselves, the first being the one used unless resolved inputs say otherwise (IPL-6). ``stages`` takes names
+    where a stage needs no settings. ``response`` is the JSON Schema of the answer, None for text.
+
+    Raises:
+        pydantic.ValidationError: a field of the wrong type, an unknown field, a value that is not JSON.
+        PlanError: limits that make no sense.
+    """
+
+    name: Name
+    instructions: str = ""
+    model: Name | tuple[Name, ...] | Annotated[Mapping[Name, Name], AfterValidator(freeze), PlainSerializer(thaw)]
+    tools: tuple[Name, ...] = ()
+    stages: tuple[Annotated[StageSpec, BeforeValidator(_stage_from_name)], ...] = ()
+    limits: PlanLimits = PlanLimits()
+    response: JsonObject | None = None
+    delegates: tuple[Name, ...] = ()
+    version: str = "1"
+
+    @model_validator(mode="after")
+    def _says_each_thing_once(self) -> Self:
+        if not self.model:
+            msg = "a palette needs at least one model"
+            raise ValueError(msg)
+        callables = (*self.tools, *self.delegates)
+        repeated = sorted({name for name in callables if callables.count(name) > 1})
+        if repeated:
+            msg = f"tools and delegates share one namespace; named more than once: {', '.join(repeated)}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def palette(self) -> Mapping[str, str]:
+        """Palette name to model name; a single model is a palette of one."""
+        if isinstance(self.model, str):
+            return FrozenDict({self.model: self.model})
+        if isinstance(self.model, tuple):
+            return FrozenDict({name: name for name in self.model})
+        return self.model
+
+
+def plan_id(spec: PlanSpec) -> str:
+    """Name a plan by its content: SHA-256 over its RFC 8785 JSON, 64 lowercase hex digits (IPL-4).
+
+    ``spec_version`` is always part of it; fields equal to their default are left out at every level, so that a new
+    field changes no old id.
+
+    Raises:
+        PlanError: a number that canonical JSON refuses (a whole number beyond 53 bits).
+    """
+    content = spec.model_dump(mode="json", exclude_defaults=True)
+    try:
+        return hashlib.sha256(canonical_json({"spec_version": SPEC_VERSION, **content})).hexdigest()
+    except ValueError as problem:
+        msg = f"plan {spec.name!r} has no id: {problem}"
+        raise PlanError(msg) from problem
