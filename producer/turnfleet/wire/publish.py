@@ -1,0 +1,168 @@
+"""From an offer ("look at run R") to a Celery message: the only module that talks to the broker.
+
+The record is the truth and a message is a hint (DESIGN section 1), so publishing twice is harmless and the
+one retry here needs no memory of what the first try did. Every step is bounded in time: a broker that is
+down or silent is a `FleetUnavailable` within seconds, never a hang.
+"""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from celery import Celery
+from kombu import Connection
+from kombu.exceptions import KombuError
+
+from turnfleet.errors import FleetUnavailable
+from turnfleet.store.keys import validate_id
+from turnfleet.store.records import Offer
+from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
+from turnfleet.wire.envelope import Envelope, reoffer
+
+_MAX_IDLE: Final = 8
+_BATCH: Final = 200
+
+
+def task_id(run_id: str, number: int) -> str:
+    """Return the Celery task id of a run's offer: the run id itself for the first, `run_id:2` and so on after it.
+
+    Flower so finds a run by the id that users know, and a later message never revives a task that ended.
+    """
+    return run_id if number == 1 else f"{run_id}:{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A connection to the broker with the producer on it; one thread at a time."""
+
+    connection: Connection
+    producer: Any  # kombu's Producer: its published types do not know batch() yet
+    driver_type: str
+
+
+class Publisher:
+    """Publishes offers of one fleet; safe to share between threads, and after a fork.
+
+    `source` is a broker URL, or the Celery app of a worker, whose broker and settings are then used.
+    `timeout` (seconds) bounds each wait on the broker's socket. Connections are opened when first needed,
+    one for each thread that publishes at the same moment, and kept.
+    """
+
+    def __init__(self, source: Celery | str, fleet: str, *, timeout: float = 5.0) -> None:
+        self.fleet = validate_id("fleet name", fleet)
+        self._timeout = timeout
+        if isinstance(source, str):
+            self._app = _producer_app(source, fleet)
+            self._url: str | None = source
+        else:
+            self._app = source
+            self._url = None
+        self._idle: deque[_Line] = deque()
+        self._pid = os.getpid()
+
+    def publish(self, offer: Offer, envelope: Envelope) -> None:
+        """Publish one offer; raises as `publish_many` does."""
+        self.publish_many([(offer, envelope)])
+
+    def publish_offer(self, offer: Offer) -> None:
+        """Publish an offer of a run whose record exists: the message carries the digest, not the plan and request."""
+        self.publish_many([(offer, reoffer(self.fleet, offer))])
+
+    def publish_many(self, messages: Sequence[tuple[Offer, Envelope]]) -> None:
+        """Publish messages on one connection, in order, batched where the transport can.
+
+        Raises `FleetUnavailable` (`maybe_enqueued=True`, `run_id` that of the first message) when the broker does
+        not answer; any of them may have been published then, and the sweep offers again what was not.
+        """
+        if not messages:
+            return
+        kept = self._take_idle()
+        if kept is not None:
+            # A kept connection may have died unseen (a restarted broker): that is no reason to give up.
+            with suppress(FleetUnavailable):
+                self._attempt(kept, messages)
+                return
+        self._attempt(self._new_line(), messages)
+
+    def _attempt(self, line: "_Line", messages: Sequence[tuple[Offer, Envelope]]) -> None:
+        connection = line.connection
+        try:
+            with line.producer.batch(_BATCH):
+                for offer, envelope in messages:
+                    self._send(line, offer, envelope)
+        except BaseException as error:
+            # What the socket still holds is unknown: no later message may read it.
+            connection.collect()
+            if isinstance(error, (KombuError, OSError, *connection.connection_errors, *connection.channel_errors)):
+                raise self._unavailable(messages[0][0].run_id, error) from error
+            raise
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append(line)
+        else:
+            connection.release()
+
+    def _send(self, line: "_Line", offer: Offer, envelope: Envelope) -> None:
+        self._app.send_task(
+            TASK_NAME,
+            kwargs={"envelope": envelope.to_json()},
+            task_id=task_id(offer.run_id, offer.number),
+            root_id=offer.run_id,
+            # What Flower, logs and events show: never the prompt (DESIGN section 7).
+            argsrepr="()",
+            kwargsrepr=repr({"plan": offer.plan_name, "run_id": offer.run_id}),
+            queue=offer.queue,
+            priority=transport_priority(offer.priority, line.driver_type),
+            producer=line.producer,
+            retry=False,
+            ignore_result=True,
+            add_to_parent=False,
+        )
+
+    def _take_idle(self) -> "_Line | None":
+        if self._pid != os.getpid():
+            # The parent's sockets are inherited by a fork and must not be used, nor shut down, here.
+            self._pid, self._idle = os.getpid(), deque()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _new_line(self) -> "_Line":
+        connection = self._app.connection_for_write(self._url, connect_timeout=self._timeout)
+        driver_type = connection.transport.driver_type
+        # kombu would otherwise go on connecting for ever; the one retry is ours, above.
+        bounds: dict[str, Any] = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+        if driver_type == "redis":
+            bounds |= {"socket_timeout": self._timeout, "socket_connect_timeout": self._timeout}
+        elif driver_type == "amqp":
+            bounds |= {"read_timeout": self._timeout, "write_timeout": self._timeout}
+        connection.transport_options = {**(connection.transport_options or {}), **bounds}
+        return _Line(connection, self._app.amqp.Producer(connection, auto_declare=False), driver_type)
+
+    def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:
+        text = str(error)
+        password = urlsplit(self._url or self._app.conf.broker_url or "").password
+        if password:
+            text = text.replace(password, "**")
+        message = (
+            f"the broker of fleet {self.fleet!r} did not take the message for run {run_id!r} "
+            f"({type(error).__name__}: {text}); the run's record is kept and a worker's sweep offers it again"
+        )
+        return FleetUnavailable(message, run_id=run_id, maybe_enqueued=True)
+
+    def close(self) -> None:
+        """Close the idle connections; a later publish opens new ones."""
+        while self._pid == os.getpid() and self._idle:
+            self._idle.pop().connection.release()
+
+
+def _producer_app(broker_url: str, fleet: str) -> Celery:
+    # Never the current app: the service that imports us may have a Celery app of its own.
+    app = Celery("turnfleet", set_as_current=False, fixups=[])
+    # Given as an object, the settings of the service's own Celery (its environment and module) stay out.
+    app.config_from_object(dict[str, Any](celery_settings(fleet, broker_url)))
+    return app
