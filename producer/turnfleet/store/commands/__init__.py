@@ -1,0 +1,38 @@
+"""Every command of the store, sans-IO: builders return a `Command` that an executor runs."""
+
+from turnfleet.store.commands.claimed import beat, claim, finish, park, pause, release, step
+from turnfleet.store.commands.fleet import announce, retract, sweep, sweep_lock, workers
+from turnfleet.store.commands.looking import definition, inbox, listing, outcome, read_events, status
+from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
+from turnfleet.store.commands.threads import thread_head, thread_join, thread_leave
+
+__all__ = [
+    "announce",
+    "beat",
+    "cancel",
+    "claim",
+    "create",
+    "definition",
+    "delete",
+    "finish",
+    "inbox",
+    "listing",
+    "offer_now",
+    "outcome",
+    "park",
+    "pause",
+    "read_events",
+    "release",
+    "resume",
+    "retract",
+    "retry",
+    "status",
+    "step",
+    "sweep",
+    "sweep_lock",
+    "thread_head",
+    "thread_join",
+    "thread_leave",
+    "unpark",
+    "workers",
+]

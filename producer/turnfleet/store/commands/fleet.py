@@ -1,0 +1,60 @@
+"""What concerns a whole fleet or a whole shard: the sweep, its lock, and the announcements of live workers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnfleet.store.command import Command, Reply, args, dump, header, load_json, read_offer, text
+from turnfleet.store.keys import Keys
+from turnfleet.store.records import EndedRun, SweepPolicy, Swept
+
+
+def sweep(keys: Keys, shard: int, policy: SweepPolicy, limit: int = 200) -> Command[Swept]:
+    """Look at up to `limit` runs of a shard that are due, and let the script do what each one needs."""
+    arguments = (
+        *header(keys),
+        *args(limit, policy.max_attempts, policy.reoffer_after_ms, policy.reoffer_cap_ms),
+        *args(policy.ttl_ms, policy.quiet_ms),
+    )
+
+    def decode(reply: Reply) -> Swept:
+        offers, ended, counts = reply
+        lost, expired, failed, decided, more = map(int, counts)
+        return Swept(
+            offers=tuple(offer for offer in map(read_offer, offers) if offer is not None),
+            ended=tuple(EndedRun(run.decode(), state.decode(), text(thread)) for run, state, thread in ended),
+            lost=lost,
+            expired=expired,
+            failed=failed,
+            decided=decided,
+            more=bool(more),
+        )
+
+    return Command("sweep", keys.prefix(shard), arguments, decode, repeatable=False)
+
+
+def _yes(reply: Reply) -> bool:
+    return bool(reply == b"1")
+
+
+def _nothing(_reply: Reply) -> None:
+    return None
+
+
+def sweep_lock(keys: Keys, owner: str, ttl_ms: int) -> Command[bool]:
+    """Take or renew the sweep's lock for `ttl_ms`; False when another owner has it."""
+    return Command("sweep_lock", keys.sweep_lock, (*header(keys), *args(owner, ttl_ms)), _yes)
+
+
+def announce(keys: Keys, worker: str, body: Mapping[str, Any], ttl_ms: int) -> Command[None]:
+    """Say that a worker is alive for the next `ttl_ms`, and what it can run (JSON)."""
+    return Command("announce", keys.workers, (*header(keys), *args(worker, dump(body), ttl_ms)), _nothing)
+
+
+def retract(keys: Keys, worker: str) -> Command[None]:
+    """Take a worker's announcement back."""
+    return Command("announce", keys.workers, (*header(keys), *args(worker, None, 0)), _nothing)
+
+
+def workers(keys: Keys) -> Command[tuple[dict[str, Any], ...]]:
+    """Give the announcements of the workers that are alive, by Redis' clock."""
+    return Command("workers", keys.workers, header(keys), lambda reply: tuple(map(load_json, reply)))

@@ -1,0 +1,11 @@
+-- The line of runs of one thread: join it at its end (once), leave it, or only look. Gives place and head.
+local action, thread, run = take(), take(), take()
+local line = key('th', thread)
+if action == 'join' and not redis.call('ZSCORE', line, run) then
+  local last = redis.call('ZREVRANGE', line, 0, 0, 'WITHSCORES')
+  redis.call('ZADD', line, int((tonumber(last[2]) or 0) + 1), run)
+elseif action == 'leave' then
+  redis.call('ZREM', line, run)
+end
+local place = run ~= '' and redis.call('ZRANK', line, run)
+return { place and int(place) or false, redis.call('ZRANGE', line, 0, 0)[1] or false }
