@@ -1,0 +1,49 @@
+"""What the worker raises on purpose, under the kernel's tree.
+
+::
+
+    TurnfleetError
+    ├── RegistrationError           a registry entry as declared makes no sense: fix the code that registers it
+    ├── ArgumentsError              arguments do not fit a tool's schema; its text is what the model reads (TOL-3)
+    ├── ResponseError               the model's answer is not what the plan's response schema asks for (STG-5)
+    └── ModelError                  a model provider did not give a turn
+        ├── ModelUnavailableError   not now: overloaded, rate limited, unreachable; the same call may work later
+        └── ModelRefusedError       not like this: unknown model, bad key, request too long; do not repeat it
+
+No message holds a prompt, arguments, an answer or a key.
+"""
+
+from turnfleet_kernel.errors import TurnfleetError
+
+__all__ = [
+    "ArgumentsError",
+    "ModelError",
+    "ModelRefusedError",
+    "ModelUnavailableError",
+    "RegistrationError",
+    "ResponseError",
+]
+
+
+class RegistrationError(TurnfleetError, ValueError):
+    """A registry entry that could never work as declared."""
+
+
+class ArgumentsError(TurnfleetError, ValueError):
+    """Arguments that do not fit a tool's schema (TOL-3); the text names the problems and what the tool takes."""
+
+
+class ResponseError(TurnfleetError, ValueError):
+    """An answer that is not JSON, or does not fit the plan's response schema."""
+
+
+class ModelError(TurnfleetError):
+    """A model provider did not give a turn."""
+
+
+class ModelUnavailableError(ModelError):
+    """The provider cannot serve now; the same call may work later."""
+
+
+class ModelRefusedError(ModelError):
+    """The provider will not serve this call as it is; repeating it changes nothing."""

@@ -1,0 +1,78 @@
+"""What a tool's owner decided about it: who is asked before a call, and what may be done after a crash."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject
+from turnfleet_kernel.contracts.values import ToolRequest
+from turnfleet_worker.errors import RegistrationError
+
+__all__ = ["ApprovalPolicy", "Reconcile", "ToolPolicy", "check_expiry", "declared_roles"]
+
+ApprovalPolicy: TypeAlias = bool | Callable[[Mapping[str, Any]], Any]
+"""Never (False), always (True), or a predicate on the arguments as the function would receive them."""
+
+Reconcile: TypeAlias = Callable[[ToolRequest], Awaitable[Decision | None]]
+"""Asked after a crash whether a call that had started took effect. It answers as a person would: Approve(value) for
+"it happened", Retry() for "it did not, call it", Reject(reason); None for "cannot tell, ask a person"."""
+
+_BY_KIND: Mapping[str, tuple[type, ...]] = {"approval": (Approve, Edit, Reject), "question": (Answer, Reject)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPolicy:
+    """A tool's policy as registered. `expires_in` is in seconds from the pause; None waits without end.
+
+    `roles` and `expires_in` count for every interrupt of the tool's calls, an `in_doubt` included; `on_expiry` decides
+    its approvals (for `ask`, its questions) when the time is over, and None then ends the run `expired`.
+    """
+
+    tool: str
+    approval: ApprovalPolicy = False
+    roles: tuple[str, ...] = ()
+    expires_in: float | None = None
+    on_expiry: Decision | None = None
+    idempotent: bool = False
+    reconcile: Reconcile | None = None
+    schema: Mapping[str, Any] | None = None
+    digest: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call may have to wait for approval at all."""
+        return self.approval is not False
+
+    def must_ask(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments waits for a person. A predicate that raises does: the safe side."""
+        if isinstance(self.approval, bool):
+            return self.approval
+        try:
+            return bool(self.approval(arguments))
+        except Exception:  # noqa: BLE001 - whatever it is, "nobody looked at this" must not be what follows
+            return True
+
+
+def declared_roles(tool: str, roles: object) -> tuple[str, ...]:
+    """Read `roles` as declared. Raises `RegistrationError` for a lone string: it would be read letter by letter."""
+    if isinstance(roles, str) or not isinstance(roles, list | tuple | set | frozenset):
+        raise RegistrationError(f"tool {tool!r}: roles={roles!r} must be a tuple of role names, such as ('finance',)")
+    named = tuple(sorted(roles) if isinstance(roles, set | frozenset) else roles)
+    if not all(isinstance(role, str) and role for role in named):
+        raise RegistrationError(f"tool {tool!r}: roles must be non-empty strings")
+    return named
+
+
+def check_expiry(tool: str, kind: str, expires_in: float | None, on_expiry: object) -> None:
+    """Refuse an expiry that could never apply. `kind` is what the tool's pause asks for: approval or question."""
+    if expires_in is not None and not expires_in > 0:
+        raise RegistrationError(
+            f"tool {tool!r}: expires_in={expires_in!r} must be a positive number of seconds, or None"
+        )
+    if on_expiry is None:
+        return
+    if expires_in is None:
+        raise RegistrationError(f"tool {tool!r}: on_expiry without expires_in never applies; say expires_in=seconds")
+    if not isinstance(on_expiry, _BY_KIND[kind]):
+        fitting = ", ".join(each.__name__ for each in _BY_KIND[kind])
+        raise RegistrationError(f"tool {tool!r}: on_expiry={on_expiry!r} decides no {kind}; it takes one of {fitting}")
