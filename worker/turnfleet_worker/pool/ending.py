@@ -1,0 +1,129 @@
+"""How a job's outcome is told to Celery: acknowledgement, event, log line and signals. In the consumer's thread.
+
+Celery's tracer does this for a function that it calls itself. A coroutine is over long after it was called, so its
+end is told here, in the words that the tracer would have used.
+"""
+
+import time
+from typing import Any, assert_never
+
+from billiard.einfo import ExceptionInfo
+from celery import signals, states
+from celery.app.trace import LOG_SUCCESS, TraceInfo
+from celery.exceptions import Ignore, Reject, Retry
+from celery.utils.log import get_logger
+from celery.utils.saferepr import saferepr
+from celery.worker import state as worker_state
+
+from turnfleet_worker.pool.jobs import Cancelled, Job, Outcome, OutOfTime, Raised, Returned
+from turnfleet_worker.pool.request import InvokeRequest
+
+__all__ = ["announce_end", "announce_start"]
+
+# Celery's own name: operators filter on it, and it logs where the worker was told to.
+_log = get_logger("celery.app.trace")
+
+
+def announce_start(job: Job) -> None:
+    """Send `task_prerun`: the host is about to see the message."""
+    request = job.request
+    job.began = time.monotonic()
+    signals.task_prerun.send(
+        sender=request.task, task_id=request.id, task=request.task, args=request.args, kwargs=request.kwargs
+    )
+
+
+def announce_end(job: Job, outcome: Outcome) -> None:
+    """Acknowledge what is not yet, send the event that Flower shows, and `task_postrun`."""
+    request = job.request
+    state: str = states.FAILURE
+    try:
+        state = _tell(job, outcome)
+    finally:
+        signals.task_postrun.send(
+            sender=request.task,
+            task_id=request.id,
+            task=request.task,
+            args=request.args,
+            kwargs=request.kwargs,
+            retval=_value(outcome),
+            state=state,
+        )
+
+
+def _tell(job: Job, outcome: Outcome) -> str:
+    """Tell Celery, and return the state that Celery would call it."""
+    request = job.request
+    match outcome:
+        case Returned(value):
+            _succeeded(job, value)
+            state: str = states.SUCCESS
+        case Raised(Ignore()) | Cancelled() if job.delivery.cancelled:
+            request.announce_revoked(terminated=job.terminated)
+            state = states.REVOKED
+        case Cancelled() if job.abandoned:
+            # Unaccepted, its message goes back to the queue with the connection; accepted, the run is another
+            # worker's when its lease is over. Either way it has not ended, and nothing is announced.
+            worker_state.task_ready(request)
+            state = states.IGNORED
+        case Raised(Ignore()):
+            worker_state.task_ready(request)
+            request.acknowledge()
+            state = states.IGNORED
+        case Raised(Reject() as error):
+            request.on_failure(ExceptionInfo((type(error), error, error.__traceback__)), return_ok=True)
+            state = states.REJECTED
+        case Raised(Retry()):
+            # Nobody would publish the message again: retries are the record's (DESIGN section 7).
+            state = _failed(request, RuntimeError("the host raised Celery's Retry, which turnfleet does not use"))
+        case Raised(error):
+            state = _failed(request, error)
+        case Cancelled():
+            state = _failed(
+                request, RuntimeError("the coroutine was cancelled, and neither a person nor a limit asked")
+            )
+        case OutOfTime(limit):
+            soft = False
+            request.on_timeout(soft, limit)
+            request.acknowledge()
+            state = states.FAILURE
+        case never:
+            assert_never(never)
+    return state
+
+
+def _value(outcome: Outcome) -> object:
+    match outcome:
+        case Returned(value):
+            return value
+        case Raised(error):
+            return error
+        case _:
+            return None
+
+
+def _succeeded(job: Job, value: object) -> None:
+    request = job.request
+    if not job.delivery.accepted:
+        # Handled without a claim: it did start, and its message is done with.
+        request.on_accepted(str(job.number), job.began)
+    runtime = time.monotonic() - job.began
+    shown = saferepr(value, request.task.resultrepr_maxsize)
+    signals.task_success.send(sender=request.task, result=value, runtime=runtime)
+    context: dict[str, Any] = {
+        "id": request.id,
+        "name": request.task.name,
+        "return_value": shown,
+        "runtime": runtime,
+        "args": request.argsrepr,
+        "kwargs": request.kwargsrepr,
+    }
+    _log.info(LOG_SUCCESS.strip(), context, extra={"data": context})
+    request.on_success((0, shown, runtime))
+
+
+def _failed(request: InvokeRequest, error: BaseException) -> str:
+    einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
+    request.on_failure(einfo, return_ok=True)
+    request.acknowledge()
+    return states.FAILURE
