@@ -21,6 +21,8 @@ def interrupt_arguments(interrupts: Sequence[StoredInterrupt]) -> tuple[Argument
     for interrupt in interrupts:
         if interrupt.kind not in DECISIONS:
             raise ValueError(f"interrupt {interrupt.id!r} has the unknown kind {interrupt.kind!r}")
+        if interrupt.on_expiry is not None and interrupt.on_expiry.get("kind") not in DECISIONS[interrupt.kind]:
+            raise ValueError(f"interrupt {interrupt.id!r}: its decision on expiry does not fit a {interrupt.kind}")
         head = {
             "id": interrupt.id,
             "kind": interrupt.kind,

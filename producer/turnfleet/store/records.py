@@ -184,9 +184,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The claim is over; `state` is what the run is now."""
+    """The claim is over; `state` is what the run is now. `offer` is to be published: a pause found all decided."""
 
     state: str
+    offer: "Offer | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "sweep": (_SAVES, ("moves", "claimed", "people")),
     "look": (_READS, ()),
     "listing": (_SAVES, ("walk",)),
-    "inbox": (_SAVES, ("walk", "people")),
+    "inbox": (_SAVES, ("moves", "people", "walk")),
     "read_events": (_READS, ()),
     "thread": (_SAVES, ()),
     "sweep_lock": (_SAVES, ()),

@@ -159,7 +159,7 @@ def beat(keys: Keys, refs: Sequence[ClaimLike], *, lease_ms: int) -> Command[dic
 
 def _ended(run_id: str, reply: Reply) -> Ended:
     tag(run_id, reply)
-    return Ended(reply[1].decode())
+    return Ended(reply[1].decode(), read_offer(reply[2]))
 
 
 def pause(
@@ -176,7 +176,7 @@ def pause(
     """Let a run wait for people (HK-3). The last event is the pause's own when its kind is an interrupt kind.
 
     A cancel or an expiry recorded before ends the run instead, with its event in the place of the pause's (then
-    `ttl_ms` starts). When every interrupt is decided already, the run is queued again.
+    `ttl_ms` starts). When every interrupt is decided already, the run is queued again: `Ended` then has its offer.
     """
     if not interrupts:
         raise ValueError(f"run {claim.run_id!r} cannot pause without an interrupt")
@@ -232,7 +232,7 @@ def release(
 
     def decode(reply: Reply) -> Offer | Ended:
         ended = _ended(claim.run_id, reply)
-        return read_offer(reply[2]) or ended
+        return ended.offer or ended
 
     arguments = args(claim.claim_id, ttl_ms) + _writing(seq, entries, events, ())
     return on_run("release", keys, claim.run_id, arguments, decode)

@@ -114,7 +114,7 @@ def listing(
     else:
         indexes = [f"s:{each}".encode() for each in ([state] if state else STATES)]
     wanted = state if tenant is not None else None
-    arguments = args(list(indexes), wanted, *_before(before), limit, _SCAN, list(_NO_OUTCOME))
+    arguments = args(list(indexes), wanted, *_before(before), limit + 1, _SCAN, list(_NO_OUTCOME))
 
     def decode(reply: Reply) -> Page[Snapshot]:
         pages = [
@@ -142,12 +142,12 @@ def inbox(
 
     With `role`, only interrupts that this role may decide count (those without roles included).
     """
-    arguments = args(role, tenant, *_before(before), limit, _SCAN)
+    arguments = args(role, tenant, *_before(before), limit + 1, _SCAN)
 
     def decode(reply: Reply) -> Page[InboxEntry]:
         rows, stopped = reply
         entries = tuple(_read_entry(role, row) for row in rows)
-        return Page(entries, _read_position(stopped))
+        return merge_pages([Page(entries, _read_position(stopped))], limit)
 
     return Command("inbox", keys.prefix(shard), (*header(keys), *arguments), decode)
 

@@ -1,0 +1,146 @@
+"""What both executors share, without any input or output: how a command is written, and what an answer means."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,  # noqa: A004 - redis' own names: what is caught here is theirs, never the builtin
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,  # noqa: A004
+)
+
+from turnfleet.errors import FleetUnavailable, StoreError, TurnfleetError
+from turnfleet.store.command import Command
+from turnfleet.store.scripts import names, script
+
+PROBE: Final = "#!lua\nreturn 1"
+"""A script with a first line of flags. An engine that refuses it (fakeredis, Redis 6) is sent the plain texts."""
+
+BATCH: Final = 256
+"""Commands that leave in one write, at most."""
+
+TIMEOUT_SECONDS: Final = 5.0
+LOADING_PAUSE_SECONDS: Final = 0.1
+TRIES: Final = 2  # the scripts are gone, and the connection is lost: both may happen to one command
+
+# What a client made from a URL is made with. No retry of redis-py's own: only a command knows whether it may be
+# repeated. RESP2 reads the same from every server this runs on.
+CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2, "socket_keepalive": True}
+
+
+def evalsha(command: Command[Any], *, plain: bool) -> tuple[str | bytes | int, ...]:
+    """Return a command as Redis words."""
+    text = script(command.script)
+    return ("EVALSHA", text.plain_sha if plain else text.sha, 1, command.key.encode(), *command.args)
+
+
+def loads(*, plain: bool) -> list[tuple[str, ...]]:
+    """Return the words that load every script. All at once: a batch must not run in part for want of one."""
+    return [("SCRIPT", "LOAD", script(name).plain if plain else script(name).text) for name in names()]
+
+
+def unloaded(results: Sequence[Any]) -> bool:
+    """Whether the server has lost the scripts (it restarted)."""
+    return any(isinstance(result, NoScriptError) for result in results)
+
+
+def loading(result: Any) -> bool:
+    """Whether the server is reading its data after a start, and did nothing."""
+    return isinstance(result, BusyLoadingError)
+
+
+def worth_repeating(command: Command[Any], result: Any) -> bool:
+    """Whether to send a command again: it did nothing, or the connection was lost and doing it twice is the same.
+
+    A time-out is not repeated: the caller has waited long enough.
+    """
+    if isinstance(result, NoScriptError | BusyLoadingError):
+        return True
+    return isinstance(result, ConnectionError) and command.repeatable
+
+
+class Sending:
+    """Some commands on their way, and what became of them. Decides what is sent again; does not send."""
+
+    def __init__(self, commands: Sequence[Command[Any]], limit: float) -> None:
+        self.results: list[Any] = [None] * len(commands)
+        self._commands = commands
+        self._pending = list(range(len(commands)))
+        self._limit = limit
+        self._tries = 0
+
+    @property
+    def pending(self) -> list[Command[Any]]:
+        """The commands to send now, in order."""
+        return [self._commands[place] for place in self._pending]
+
+    def take(self, answers: Sequence[Any], now: float) -> float | None:
+        """Note the answers to `pending`. Return the seconds to wait before sending what is pending then; None: done."""
+        for place, answer in zip(self._pending, answers, strict=True):
+            self.results[place] = answer
+        self._pending = [p for p in self._pending if worth_repeating(self._commands[p], self.results[p])]
+        if not self._pending or now >= self._limit:
+            return None
+        if any(loading(self.results[place]) for place in self._pending):
+            return LOADING_PAUSE_SECONDS
+        self._tries += 1
+        return 0.0 if self._tries <= TRIES else None
+
+
+def address(url: str) -> str:
+    """Return where a URL points, without names, passwords and options."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port or 6379
+    except ValueError:
+        return "the given URL"
+    return "its socket" if parts.scheme == "unix" else f"{host}:{port}"
+
+
+def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetError:
+    """Return our error for redis' (raise it from theirs). No URL, argument or reply gets into the text."""
+    about = f" (run {run_id!r})" if run_id else ""
+    kind = type(error).__name__
+    if isinstance(error, OutOfMemoryError):
+        return FleetUnavailable(
+            f"the fleet's Redis at {where} is out of memory{about}: free some or raise maxmemory", run_id=run_id
+        )
+    if isinstance(error, ReadOnlyError | ClusterDownError | BusyLoadingError):
+        return FleetUnavailable(
+            f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
+        )
+    if isinstance(error, ConnectionError | TimeoutError | OSError):
+        return FleetUnavailable(
+            f"the fleet's Redis at {where} did not answer{about}: {kind}; is it running and reachable?", run_id=run_id
+        )
+    if isinstance(error, ResponseError):
+        return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}")
+    return StoreError(f"the fleet's Redis at {where} could not be used{about}: {kind}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+def read(command: Command[Any], result: Any, where: str) -> Any:
+    """Return what a reply means; raise our error when it is one."""
+    if isinstance(result, Exception):
+        raise translate(result, command.run_id, where) from result
+    return command.decode(result)
+
+
+def read_many(commands: Sequence[Command[Any]], results: Sequence[Any], where: str) -> list[Any]:
+    """Return what each reply means; an error of ours stands in its command's place."""
+    readings: list[Any] = []
+    for command, result in zip(commands, results, strict=True):
+        try:
+            readings.append(read(command, result, where))
+        except TurnfleetError as error:
+            readings.append(error)
+    return readings

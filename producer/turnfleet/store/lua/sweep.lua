@@ -1,0 +1,115 @@
+-- Look at what is due in a shard, and do what each run needs: nothing is decided outside this script.
+local limit, max_attempts, reoffer_after, cap = take_number(), take_number(), take_number(), take_number()
+local ttl, quiet = take_number(), take_number()
+local offers, ended = {}, {}
+local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
+
+local function finish(run, facts, state, payload)
+  end_with(run, facts, state, payload, ttl)
+  ended[#ended + 1] = { run, state, facts.thread }
+  if count[state] then count[state] = count[state] + 1 end
+end
+
+local function patience(times)
+  return math.min(reoffer_after * 2 ^ math.min(times, 30), cap)
+end
+
+-- How long (ms) a server that has just started still leaves the leases alone, so that their owners renew them first.
+local function grace()
+  if quiet == 0 then return 0 end
+  local info = redis.pcall('INFO', 'server')
+  local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+  return uptime and math.max(0, quiet - uptime * 1000) or 0
+end
+
+local sweep = {}
+
+function sweep.running(run, facts)
+  if overdue(facts) and not facts.expired then
+    facts.expired = '1'
+    set(run, 'expired', '1')
+    redis.call('PUBLISH', CONTROL .. run, '{"expired":true}')
+  end
+  if facts.lease > now then return look(run, facts, facts.lease) end
+  local still = grace()
+  if still > 0 then return look(run, facts, now + still) end
+  count.lost = count.lost + 1
+  leave(run, facts, 'lose', 0, facts.beat)
+  set(run, 'losses', int(facts.losses + 1))
+  local state, payload = recorded_end(facts)
+  if state then
+    finish(run, facts, state, payload)
+  elseif facts.losses + 1 >= max_attempts then
+    local failure = 'WorkerLost: ' .. int(facts.losses + 1)
+      .. ' workers in a row were lost while they ran this, without progress; see their logs, then retry the run'
+    set(run, 'error', failure)
+    finish(run, facts, 'failed', '"error":' .. json(failure))
+  else
+    offers[#offers + 1] = requeue(run, facts, 'lose', 'lost')
+  end
+end
+
+function sweep.queued(run, facts)
+  if overdue(facts) then
+    local state, payload = recorded_end(facts)
+    return finish(run, facts, state, payload)
+  end
+  if facts.eta and facts.eta > now then return look(run, facts, facts.eta) end
+  if facts.offers == 0 and not facts.held then
+    offers[#offers + 1] = next_offer(run, facts, patience(0))  -- its eta has come
+    return
+  end
+  local lost_at = facts.offered + patience(facts.reoffers)
+  if lost_at > now then return look(run, facts, lost_at) end
+  set(run, 'reoffers', int(facts.reoffers + 1))
+  offers[#offers + 1] = next_offer(run, facts, patience(facts.reoffers + 1))
+end
+
+function sweep.parked(run, facts)
+  if not overdue(facts) then return look(run, facts, nil) end
+  local state, payload = recorded_end(facts)
+  finish(run, facts, state, payload)
+end
+
+function sweep.paused(run, facts)
+  if overdue(facts) then return sweep.parked(run, facts) end
+  local list, late = people_of(run), {}
+  for _, each in ipairs(list) do
+    if not each.decision and each.expires and each.expires <= now then
+      if not each.default then
+        local reason = 'nobody decided interrupt ' .. each.id .. ' in time'
+        return finish(run, facts, 'expired', '"reason":' .. json(reason))
+      end
+      late[#late + 1] = each
+    end
+  end
+  for _, each in ipairs(late) do decide(run, facts, each, each.default, 'expiry', nil) end
+  count.decided = count.decided + #late
+  local message = settle(run, facts, list)
+  if message then offers[#offers + 1] = message end
+end
+
+local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', int(now), 'LIMIT', 0, limit)
+for _, run in ipairs(due) do
+  local facts = load(run)
+  if facts and sweep[facts.state] then
+    sweep[facts.state](run, facts)
+  else
+    redis.call('ZREM', DUE, run)
+  end
+end
+
+-- Ended runs whose retention is over leave the indexes that still name them.
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, limit)) do
+  local run, state, tenant = string.match(member, '^(.-)|(.-)|(.*)$')
+  if redis.call('EXISTS', key('r', run)) == 1 then
+    redis.call('ZADD', GONE, int(now + 1000), member)
+  else
+    redis.call('ZREM', PREFIX .. 's:' .. state, run)
+    if tenant ~= '' then redis.call('ZREM', PREFIX .. 't:' .. tenant, run) end
+    redis.call('ZREM', GONE, member)
+  end
+end
+
+return { offers, ended, { int(count.lost), int(count.expired), int(count.failed), int(count.decided),
+  #due == limit and '1' or '0' } }
