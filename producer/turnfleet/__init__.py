@@ -1,1 +1,85 @@
-"""turnfleet."""
+"""turnfleet: enqueue agent runs from any service, follow them live, and decide what waits for people."""
+
+from turnfleet.client import AsyncFleet, AsyncRun, Fleet, Run
+from turnfleet.client.order import EnqueueItem, EnqueueOptions
+from turnfleet.errors import (
+    EventsTrimmed,
+    FleetUnavailable,
+    IllegalTransition,
+    InvalidDecision,
+    InvalidEnvelope,
+    InvalidId,
+    NotAllowed,
+    PayloadTooLarge,
+    PlanRejected,
+    ResumeConflict,
+    RunCancelled,
+    RunError,
+    RunExpired,
+    RunFailed,
+    RunIdConflict,
+    RunPaused,
+    StoreError,
+    ThreadBusy,
+    TurnfleetError,
+    UnknownInterrupt,
+    UnknownRun,
+    WrongEventLoop,
+)
+from turnfleet.status import Page, RunInterrupt, RunStatus
+from turnfleet.wire import SizeLimits
+from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Interrupt, Reject, Retry
+from turnfleet_kernel.contracts.limits import PlanLimits
+from turnfleet_kernel.contracts.spec import PlanSpec, StageSpec
+from turnfleet_kernel.contracts.values import InvocationOutcome, ToolOutcome, TurnRequest, UsageDelta
+
+__all__ = [
+    "Answer",
+    "Approve",
+    "AsyncFleet",
+    "AsyncRun",
+    "Decision",
+    "Edit",
+    "EnqueueItem",
+    "EnqueueOptions",
+    "EventsTrimmed",
+    "Fleet",
+    "FleetUnavailable",
+    "IllegalTransition",
+    "Interrupt",
+    "InvalidDecision",
+    "InvalidEnvelope",
+    "InvalidId",
+    "InvocationOutcome",
+    "KernelEvent",
+    "NotAllowed",
+    "Page",
+    "PayloadTooLarge",
+    "PlanLimits",
+    "PlanRejected",
+    "PlanSpec",
+    "Reject",
+    "ResumeConflict",
+    "Retry",
+    "Run",
+    "RunCancelled",
+    "RunError",
+    "RunExpired",
+    "RunFailed",
+    "RunIdConflict",
+    "RunInterrupt",
+    "RunPaused",
+    "RunStatus",
+    "SizeLimits",
+    "StageSpec",
+    "StoreError",
+    "ThreadBusy",
+    "ToolOutcome",
+    "TurnRequest",
+    "TurnfleetError",
+    "UnknownInterrupt",
+    "UnknownRun",
+    "UsageDelta",
+    "WrongEventLoop",
+]

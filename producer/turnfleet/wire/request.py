@@ -28,7 +28,7 @@ class RequestBody(BaseModel):
     def of(cls, request: TurnRequest) -> "RequestBody":
         """Write a turn request down. Raises `ValueError`, naming the place, for what JSON cannot carry."""
         return cls(
-            prompt=request.prompt,
+            prompt=plain_json(request.prompt, "prompt"),
             attachments=plain_json(request.attachments, "attachments"),
             history=plain_json(request.history, "history"),
             metadata=plain_json(request.metadata, "metadata"),

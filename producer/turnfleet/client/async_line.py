@@ -1,0 +1,144 @@
+"""The async driver: performs a client's steps with await. Only publishing takes a thread: Celery blocks."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any, Self, TypeVar, assert_never
+
+from redis.exceptions import RedisError
+
+from turnfleet.client.follow import Following
+from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
+from turnfleet.errors import TurnfleetError, WrongEventLoop
+from turnfleet.store.calls import address, translate
+from turnfleet.store.executor import AsyncExecutor
+from turnfleet.store.listener import LOOK, Heard, Subscription
+from turnfleet.wire import Publisher
+
+T = TypeVar("T")
+
+
+class AsyncLine:
+    """A client's way to its Redis and its broker; opened on first use, on the event loop that it then belongs to."""
+
+    def __init__(self, url: str, broker_url: str, fleet: str, timeout: float) -> None:
+        self._where = (url, broker_url, fleet, timeout)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._redis: AsyncExecutor | None = None
+        self._broker = Publisher(broker_url, fleet, timeout=timeout)
+        self._pid = os.getpid()
+
+    @property
+    def _executor(self) -> AsyncExecutor:
+        loop = asyncio.get_running_loop()
+        if self._pid != os.getpid():
+            # After a fork: a socket shared with the parent would mix both processes' replies.
+            self._redis, self._loop, self._pid = None, None, os.getpid()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise WrongEventLoop(
+                f"this AsyncFleet of fleet {self._where[2]!r} belongs to the event loop that first used it: "
+                "make one in each loop"
+            )
+        if self._redis is None:
+            self._redis = AsyncExecutor(self._where[0], timeout=self._where[3])
+        return self._redis
+
+    async def perform(self, flow: Flow[T]) -> T:
+        """Perform a flow to its end; give what it returns, raise what it raises."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    reply = await self._do(step)
+                except TurnfleetError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(reply)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def follow(self, channel: str, following: Following[T]) -> AsyncGenerator[T, None]:
+        """Perform a reader's steps, giving what it emits. The subscription lives only as long as this iterator."""
+        async with AsyncExitStack() as stack:
+            ear: _Ear | None = None
+            reply: Any = None
+            while True:
+                try:
+                    step = following.send(reply)
+                except StopIteration:
+                    return
+                match step:
+                    case Emit(value=value):
+                        yield value
+                        reply = None
+                    case Listen(timeout=timeout):
+                        if ear is None:
+                            ear = await stack.enter_async_context(_Ear(self._executor.subscribe(channel)))
+                        heard = await ear.hear(timeout)
+                        reply = None if heard is LOOK else heard
+                    case Execute(command=command):
+                        reply = await self._executor.execute(command)
+                    case _:
+                        assert_never(step)
+
+    async def aclose(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        redis, self._redis = self._redis, None
+        if redis is not None and self._pid == os.getpid():
+            await redis.aclose()
+        await asyncio.to_thread(self._broker.close)
+
+    async def _do(self, step: Step) -> Any:
+        match step:
+            case Execute(command=command):
+                return await self._executor.execute(command)
+            case ExecuteMany(commands=commands):
+                return await self._executor.execute_many(commands)
+            case Publish(messages=messages):
+                return await asyncio.to_thread(self._broker.publish_many, messages)
+            case Now():
+                try:
+                    seconds, microseconds = await self._executor.client.time()
+                except (RedisError, OSError) as error:
+                    raise translate(error, None, address(self._where[0])) from error
+                return seconds + microseconds / 1_000_000
+            case _:
+                assert_never(step)
+
+
+class _Ear:
+    """A subscription that can be listened to for a while, and again: a wait that ends early loses no message."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._messages: AsyncIterator[Heard] | None = None
+        self._next: asyncio.Task[Heard] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._messages = await self._subscription.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait({self._next})
+        await self._subscription.__aexit__(None, None, None)
+
+    async def hear(self, seconds: float) -> Heard | None:
+        """Give what is heard next, or None after so many seconds."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._hear())
+        done, _ = await asyncio.wait({self._next}, timeout=seconds)
+        if not done:
+            return None
+        heard, self._next = self._next, None
+        return heard.result()
+
+    async def _hear(self) -> Heard:
+        assert self._messages is not None
+        # When the client is closed meanwhile there is nothing left to hear: look, and find it closed.
+        return await anext(self._messages, LOOK)

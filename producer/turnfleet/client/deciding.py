@@ -1,0 +1,132 @@
+"""Deciding interrupts: what can be said before the store is asked, and what happens after it agreed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnfleet.client.setup import Setup
+from turnfleet.client.steps import Flow, execute
+from turnfleet.client.threads import publish_or_leave
+from turnfleet.errors import InvalidDecision, NotAllowed, UnknownInterrupt
+from turnfleet.store import commands
+from turnfleet.store.records import NewDecision, StoredInterrupt
+from turnfleet.store.transitions import DECISIONS, TERMINAL_STATES
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
+from turnfleet_kernel.contracts.json import decision_to_json
+
+
+def resume(
+    setup: Setup,
+    run_id: str,
+    decisions: Mapping[str, Decision],
+    *,
+    by: str,
+    roles: Sequence[str],
+    decision_id: str | None,
+    shown: Mapping[str, str],
+) -> Flow[str]:
+    """Take decisions, all or none, and offer the run when none is open; give the run's state.
+
+    `shown`: digests of what the decider saw, by interrupt id; by default what the store has at this moment.
+    """
+    snapshot = yield from execute(commands.status(setup.keys, run_id))
+    interrupts = {each.id: each for each in snapshot.interrupts}
+    if snapshot.state not in TERMINAL_STATES:
+        check_decisions(run_id, interrupts, decisions, roles)
+    taken = [
+        NewDecision(each, decision_to_json(decision), shown.get(each) or _digest(interrupts.get(each)))
+        for each, decision in decisions.items()
+    ]
+    command = commands.resume(setup.keys, run_id, decisions=taken, by=by, roles=tuple(roles), decision_id=decision_id)
+    resumed = yield from execute(command)
+    # The decision stands now, whatever the broker says: the sweep offers the run again.
+    yield from publish_or_leave(setup, resumed.offer)
+    return resumed.state
+
+
+def check_decisions(
+    run_id: str,
+    interrupts: Mapping[str, StoredInterrupt],
+    decisions: Mapping[str, Decision],
+    roles: Sequence[str],
+) -> None:
+    """Refuse an unknown id, and a kind, role, edit or answer that does not fit (HK-6), without asking the store.
+
+    Raises `UnknownInterrupt`, `NotAllowed`, `InvalidDecision`; no message shows arguments or an answer.
+    """
+    for interrupt_id, decision in decisions.items():
+        interrupt = interrupts.get(interrupt_id)
+        if interrupt is None:
+            raise UnknownInterrupt(run_id, interrupt_id)
+        where = f"run {run_id!r}: interrupt {interrupt_id!r}"
+        if not isinstance(decision, Approve | Edit | Reject | Answer | Retry):
+            raise InvalidDecision(
+                run_id,
+                interrupt_id,
+                f"{where} is decided with Approve, Edit, Reject, Answer or Retry, not with a {type(decision).__name__}",
+            )
+        fitting = DECISIONS[interrupt.kind]
+        if decision.kind not in fitting:
+            raise InvalidDecision(
+                run_id,
+                interrupt_id,
+                f"{where} is of kind {interrupt.kind}: it takes {', '.join(sorted(fitting))}, not {decision.kind}",
+            )
+        if interrupt.roles and not set(interrupt.roles) & set(roles):
+            raise NotAllowed(run_id, interrupt_id, interrupt.roles)
+        problem = _misfit(interrupt, decision)
+        if problem:
+            raise InvalidDecision(run_id, interrupt_id, f"{where}: {problem}")
+
+
+def _misfit(interrupt: StoredInterrupt, decision: Decision) -> str | None:
+    """Say what about an edit's arguments or an answer does not fit its schema, or JSON; None when all does."""
+    match decision:
+        case Edit():
+            what = "the edited arguments"
+        case Answer():
+            what = "the answer"
+        case Approve():
+            what = "the value"
+        case Reject() | Retry():
+            return None
+    try:
+        plain = json.loads(json.dumps(decision_to_json(decision), allow_nan=False))
+    except (ValueError, TypeError):
+        return f"{what} cannot be written as JSON"
+    if isinstance(decision, Approve) or interrupt.schema is None:
+        return None
+    problem = _schema_problem(plain["arguments" if isinstance(decision, Edit) else "value"], interrupt.schema)
+    return f"{what} do not fit: {problem}" if problem else None
+
+
+def _schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
+    # Loaded here: most services never edit or answer, and it is slow to import.
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+
+    validator_class = validator_for(schema)
+    # A registry of its own: a schema must not make this process fetch what it refers to.
+    validator = validator_class(dict(schema), registry=Registry())
+    problems = sorted(validator.iter_errors(value), key=lambda problem: list(map(str, problem.absolute_path)))
+    # jsonschema's own messages repeat the value, which may be private: place and rule are enough to mend it.
+    return "; ".join(_rule(problem) for problem in problems[:3]) or None
+
+
+def _rule(problem: Any) -> str:
+    place = ".".join(map(str, problem.absolute_path)) or "it"
+    match problem.validator:
+        case "type":
+            return f"{place} must be of type {problem.validator_value}"
+        case "required":
+            missing = [name for name in problem.validator_value if name not in problem.instance]
+            return f"{place} lacks {', '.join(missing)}"
+        case "additionalProperties":
+            known = ", ".join(problem.schema.get("properties", {}))
+            return f"{place} has members besides {known}"
+        case rule:
+            return f"{place} must satisfy {rule} {json.dumps(problem.validator_value, default=str)[:120]}"
+
+
+def _digest(interrupt: StoredInterrupt | None) -> str | None:
+    return None if interrupt is None else interrupt.digest

@@ -1,0 +1,101 @@
+"""The sync driver: performs a client's steps on sockets, in the caller's thread, with no thread of its own."""
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack
+from typing import Any, TypeVar, assert_never
+
+from redis.exceptions import RedisError
+
+from turnfleet.client.follow import Following
+from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
+from turnfleet.errors import TurnfleetError
+from turnfleet.store.calls import address, translate
+from turnfleet.store.executor import SyncExecutor
+from turnfleet.store.listener import LOOK, SyncSubscription
+from turnfleet.wire import Publisher
+
+T = TypeVar("T")
+
+
+class Line:
+    """A client's way to its Redis and its broker; opened on first use, safe to share between threads."""
+
+    def __init__(self, url: str, broker_url: str, fleet: str, timeout: float) -> None:
+        self._where = (url, broker_url, fleet, timeout)
+        self._reopen()
+
+    def _reopen(self) -> None:
+        url, broker_url, fleet, timeout = self._where
+        self._pid = os.getpid()
+        self._redis = SyncExecutor(url, timeout=timeout)
+        self._broker = Publisher(broker_url, fleet, timeout=timeout)
+
+    @property
+    def _executor(self) -> SyncExecutor:
+        if self._pid != os.getpid():
+            # After a fork: a socket shared with the parent would mix both processes' replies.
+            self._reopen()
+        return self._redis
+
+    def perform(self, flow: Flow[T]) -> T:
+        """Perform a flow to its end; give what it returns, raise what it raises."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    reply = self._do(step)
+                except TurnfleetError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(reply)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def follow(self, channel: str, following: Following[T]) -> Generator[T, None, None]:
+        """Perform a reader's steps, giving what it emits. The subscription lives only as long as this iterator."""
+        with ExitStack() as stack:
+            subscription: SyncSubscription | None = None
+            reply: Any = None
+            while True:
+                try:
+                    step = following.send(reply)
+                except StopIteration:
+                    return
+                match step:
+                    case Emit(value=value):
+                        yield value
+                        reply = None
+                    case Listen(timeout=timeout):
+                        if subscription is None:
+                            subscription = stack.enter_context(self._executor.subscribe(channel))
+                        heard = subscription.get(timeout)
+                        reply = None if heard is LOOK else heard
+                    case Execute(command=command):
+                        reply = self._executor.execute(command)
+                    case _:
+                        assert_never(step)
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        if self._pid == os.getpid():
+            self._redis.close()
+            self._broker.close()
+
+    def _do(self, step: Step) -> Any:
+        match step:
+            case Execute(command=command):
+                return self._executor.execute(command)
+            case ExecuteMany(commands=commands):
+                return self._executor.execute_many(commands)
+            case Publish(messages=messages):
+                return self._broker.publish_many(messages)
+            case Now():
+                try:
+                    seconds, microseconds = self._executor.client.time()
+                except (RedisError, OSError) as error:
+                    raise translate(error, None, address(self._where[0])) from error
+                return seconds + microseconds / 1_000_000
+            case _:
+                assert_never(step)
