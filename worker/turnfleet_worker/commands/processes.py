@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -22,12 +23,12 @@ class ChildFailedError(TurnfleetError):
 
 
 class Child:
-    """One process and everything it started, with its log file.
+    """One process and everything it started, with its log file; without one, its output goes where ours goes.
 
     It runs in a session of its own, so that a Ctrl-C at the terminal reaches only the owner, who then ends it properly.
     """
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path | None) -> None:
         self.name = name
         self.process = process
         self.log = log
@@ -39,11 +40,15 @@ class Child:
 
     def log_tail(self) -> str:
         """Return the last lines of the log, indented."""
-        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:] if self.log.exists() else []
+        if self.log is None or not self.log.exists():
+            return ""
+        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "\n".join(f"    {line}" for line in lines) or "    (the log is empty)"
 
     def failed(self, what: str) -> ChildFailedError:
         """Return the error that says what happened to this process."""
+        if self.log is None:
+            return ChildFailedError(f"{self.name} {what}; it says why above")
         return ChildFailedError(f"{self.name} {what}; its log is {self.log} and ends with:\n{self.log_tail()}")
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
@@ -97,11 +102,12 @@ class Children:
         return tuple(self._children)
 
     def start(
-        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+        self, name: str, command: Sequence[str], *, log: Path | None, environment: Mapping[str, str] | None = None
     ) -> Child:
         """Start `command` with its output in `log`; it dies with this process even when this process is killed."""
         leashed = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command]
-        with self._signals.held(), log.open("ab") as output:
+        with self._signals.held(), ExitStack() as files:
+            output = None if log is None else files.enter_context(log.open("ab"))
             process = subprocess.Popen(  # noqa: S603 - the command is this package's own
                 leashed,
                 stdin=subprocess.DEVNULL,
@@ -126,3 +132,9 @@ class Children:
         for child in self._children:
             if not child.running:
                 raise child.failed(f"ended with exit code {child.process.returncode}")
+
+    def wait_while_running(self) -> None:
+        """Return never: until a signal stops the command, or `ChildFailedError` when a process ends by itself."""
+        while True:
+            self.check()
+            time.sleep(POLL_SECONDS * 4)

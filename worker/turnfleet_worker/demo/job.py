@@ -17,6 +17,7 @@ RULES = "rules"
 TOOLS = ("read_invoices", "read_payments", "match_payments", "write_off", "write_report")
 DEFAULT_LIMIT = Decimal("25.00")
 LIMIT_VARIABLE = "TURNFLEET_DEMO_LIMIT"
+MODEL_VARIABLE = "TURNFLEET_DEMO_MODEL"
 LEDGER_VARIABLE = "TURNFLEET_DEMO_LEDGER"
 SAMPLE = Path(__file__).parent / "sample"
 INSTRUCTIONS = """\
@@ -35,13 +36,15 @@ class Settings:
 
     limit: Decimal = DEFAULT_LIMIT
     ledger: Path = Path("write-offs.csv")
+    model: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Read `TURNFLEET_DEMO_LIMIT` (an amount) and `TURNFLEET_DEMO_LEDGER` (a path); ValueError for a bad limit."""
+        """Read the variables of the names above; ValueError for a limit that is none."""
         return cls(
             limit=parse_limit(environment.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT))),
             ledger=Path(environment.get(LEDGER_VARIABLE, "write-offs.csv")),
+            model=environment.get(MODEL_VARIABLE) or None,
         )
 
 

@@ -92,6 +92,11 @@ def write_report(
     }
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a report may be written to this path: nothing is there, or an earlier report is."""
+    return not path.exists() or path.read_bytes().startswith(report.TITLE.encode())
+
+
 def _reconciled(
     invoices: str, payments: str, ledger: Ledger, run_id: str
 ) -> tuple[books.Books[books.Invoice], books.Books[books.Payment], Reconciliation]:
@@ -137,7 +142,7 @@ def _mismatches(result: Reconciliation) -> list[dict[str, Any]]:
 def _replace(path: Path, text: str) -> None:
     """Put the text in the file in one step; a reader sees the old report or the new one."""
     try:
-        if path.exists() and not path.read_bytes().startswith(report.TITLE.encode()):
+        if not is_ours(path):
             raise ValueError(f"{path} exists and is no report of this job: give another path, nothing was overwritten")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

@@ -1,0 +1,108 @@
+"""`turnfleet resume`: decide what a paused run asks, by options or by answering questions."""
+
+import getpass
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+
+from turnfleet.cli.asking import ask_all
+from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.printing import echo_json
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
+
+
+def somebody() -> str:
+    """Return who decides when nobody says so: the user of this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "somebody"
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--approve", multiple=True, metavar="ID", help="Approve this interrupt. Repeatable, as all of these.")
+@click.option("--reject", multiple=True, metavar="ID", help="Reject this interrupt.")
+@click.option("--reason", default="", metavar="TEXT", help="Why it is rejected; the model reads it.")
+@click.option("--edit", multiple=True, type=(str, str), metavar="ID JSON", help="Approve with these arguments instead.")
+@click.option("--answer", multiple=True, type=(str, str), metavar="ID JSON", help="Answer this question.")
+@click.option("--retry", "again", multiple=True, metavar="ID", help="Make the call that is in doubt again.")
+@click.option("--by", metavar="NAME", help="Who decides (else the user of this machine).")
+@click.option("--role", multiple=True, metavar="ROLE", help="A role of whoever decides.")
+@click.option("--decision-id", metavar="TEXT", help="Makes a repeat of this very decision harmless.")
+@click.option("--json", "json_out", is_flag=True, help="Print the run's status as JSON.")
+@connected
+def resume(
+    connection: Connection,
+    *,
+    run_id: str,
+    approve: Sequence[str],
+    reject: Sequence[str],
+    reason: str,
+    edit: Sequence[tuple[str, str]],
+    answer: Sequence[tuple[str, str]],
+    again: Sequence[str],
+    by: str | None,
+    role: Sequence[str],
+    decision_id: str | None,
+    json_out: bool,
+) -> None:
+    """Decide what the paused RUN asks, all at once or nothing; without an option, asks you about each.
+
+    Exit code 4 for an unknown run or interrupt, 5 when somebody decided otherwise before or it is not yours to decide.
+    """
+    decisions = _collect(
+        [
+            *((identity, Approve) for identity in approve),
+            *((identity, lambda: Reject(reason)) for identity in reject),
+            *((identity, lambda text=text: Edit(_arguments(text))) for identity, text in edit),
+            *((identity, lambda text=text: Answer(_json(text, "--answer"))) for identity, text in answer),
+            *((identity, Retry) for identity in again),
+        ]
+    )
+    with connection.open() as fleet:
+        run = fleet.run(run_id)
+        if not decisions:
+            waiting = run.interrupts()
+            if not waiting:
+                state = run.status().state
+                raise click.UsageError(f"run {run_id!r} is {state} and asks nothing: there is nothing to decide")
+            if not sys.stdin.isatty():
+                names = ", ".join(each.id for each in waiting)
+                raise click.UsageError(f"say what to decide, with --approve or --reject: {names} (nobody can be asked)")
+            decisions = ask_all(Console(highlight=False), waiting, may_skip=True)
+        if decisions:
+            run.resume(decisions, by=by or somebody(), roles=tuple(role) or None, decision_id=decision_id)
+        status = run.status()
+        if json_out:
+            echo_json({"run_id": run_id, "state": status.state, "open": [each.id for each in status.interrupts]})
+        else:
+            still = f", {len(status.interrupts)} still open" if status.interrupts else ""
+            click.echo(f"{len(decisions)} decided{still}; run {run_id} is {status.state}")
+
+
+def _collect(asked: Sequence[tuple[str, Callable[[], Decision]]]) -> dict[str, Decision]:
+    decisions: dict[str, Decision] = {}
+    for identity, make in asked:
+        if identity in decisions:
+            raise click.UsageError(f"{identity} is decided twice in one command")
+        decisions[identity] = make()
+    return decisions
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    value = _json(text, "--edit")
+    if not isinstance(value, dict):
+        raise click.UsageError("--edit takes a JSON object of arguments")
+    return value
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"what follows the id in {option} is not JSON: {error}") from error

@@ -1,0 +1,138 @@
+"""Where a story is shown: plain lines for pipes and logs, a live view for a terminal."""
+
+from contextlib import AbstractContextManager
+from typing import Protocol, Self
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.text import Text
+
+from turnfleet.cli.printing import safe
+from turnfleet.cli.story import Line, Story
+from turnfleet_kernel.contracts.events import KernelEvent
+
+WIDTH = 8
+_STYLES = {"plain": "", "quiet": "dim", "good": "bold green", "bad": "bold red", "asks": "bold yellow"}
+_GLYPHS = {
+    "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗", "note": "·",
+}  # fmt: skip
+
+
+class Display(AbstractContextManager["Display"], Protocol):
+    """Shows events and notes; a context manager, because a live view has to be put away."""
+
+    def show(self, event: KernelEvent) -> None:
+        """Show one event."""
+
+    def note(self, what: str, text: str) -> None:
+        """Show a line that is no event."""
+
+    def busy(self, text: str) -> None:
+        """Say what is being waited for; replaced by whatever comes next."""
+
+    def pause(self) -> None:
+        """Put the live part away, so that a person can be asked."""
+
+
+def display_for(*, terminal: bool) -> Display:
+    """Return the live display for a terminal, the plain one otherwise."""
+    return LiveDisplay() if terminal else PlainDisplay()
+
+
+class PlainDisplay:
+    """One line an event, no colour, nothing that moves; each line leaves at once."""
+
+    def __init__(self) -> None:
+        self._story = Story()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def show(self, event: KernelEvent) -> None:
+        """Print the lines that the event completes."""
+        for line in self._story.feed(event):
+            self.note(line.what, line.text)
+
+    def note(self, what: str, text: str) -> None:
+        """Print one line."""
+        click.echo(f"{what:<{WIDTH}} {safe(text)}")
+
+    def busy(self, text: str) -> None:
+        """Print nothing: what is waited for shows when it comes."""
+
+    def pause(self) -> None:
+        """Do nothing: there is nothing to put away."""
+
+
+class LiveDisplay:
+    """Finished lines scroll up; the turn in the making and what is waited for stay at the bottom."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._story = Story()
+        self._busy = ""
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pause()
+
+    def show(self, event: KernelEvent) -> None:
+        """Print what the event completes above the live part, and the rest in it."""
+        for line in self._story.feed(event):
+            self._print(line)
+        working = self._story.working
+        self._refresh(f"{', '.join(working)} …" if working else "the agent is at work …")
+
+    def note(self, what: str, text: str) -> None:
+        """Print one line above the live part."""
+        self._print(Line(what, text, "quiet"))
+
+    def busy(self, text: str) -> None:
+        """Show a spinner with this text."""
+        self._refresh(text)
+
+    def pause(self) -> None:
+        """Take the live part away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _refresh(self, text: str) -> None:
+        self._busy = text
+        if self._live is None:
+            self._live = Live(console=self._console, transient=True, refresh_per_second=12)
+            self._live.start()
+        spinner = Spinner("dots", Text(self._busy, style="dim"))
+        speaking = self._story.speaking
+        parts = [_laid_out(Line("says", speaking)), spinner] if speaking else [spinner]
+        self._live.update(Group(*parts))
+
+    def _print(self, line: Line) -> None:
+        self._console.print(_laid_out(line))
+
+
+def _laid_out(line: Line) -> Padding:
+    """Return a line whose continuation lines keep its indent."""
+    style = _STYLES[line.mood]
+    glyph = _GLYPHS.get(line.what, "·")
+    head, _, rest = safe(line.text).partition("  ")
+    text = Text(f"{glyph} ", style=style)
+    if line.what in {"says", "note"} or not rest:
+        text.append(safe(line.text), style=style if line.what != "says" else "")
+    else:
+        text.append(head, style=f"bold {style}".strip())
+        text.append(f"  {rest}", style="" if line.mood == "asks" else style)
+    if line.what not in _GLYPHS:
+        text = (
+            Text(f"{glyph} ", style=style).append(f"{line.what} ", style=f"bold {style}").append(safe(line.text), style)
+        )
+    return Padding(text, (0, 0, 0, 1))

@@ -1,0 +1,81 @@
+"""The options that every command has, and the fleet that they name."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from turnfleet import Fleet
+
+DEFAULT_REDIS = "redis://localhost:6379/0"
+DEFAULT_FLEET = "default"
+REDIS_VARIABLE = "TURNFLEET_REDIS_URL"
+BROKER_VARIABLE = "TURNFLEET_BROKER_URL"
+FLEET_VARIABLE = "TURNFLEET_NAME"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Which fleet, where: None is what was not said, neither by an option nor by the environment."""
+
+    redis: str | None = None
+    broker: str | None = None
+    fleet: str | None = None
+
+    def or_else(self, other: "Connection") -> "Connection":
+        """Return this connection, completed by the other."""
+        return Connection(self.redis or other.redis, self.broker or other.broker, self.fleet or other.fleet)
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of the run store."""
+        return self.redis or DEFAULT_REDIS
+
+    @property
+    def name(self) -> str:
+        """The fleet's name."""
+        return self.fleet or DEFAULT_FLEET
+
+    def open(self) -> "Fleet":
+        """Return the client; it connects with its first call."""
+        from turnfleet import Fleet  # noqa: PLC0415 - `turnfleet --help` needs no client
+
+        return Fleet(self.redis_url, name=self.name, broker_url=self.broker)
+
+
+def _options(*, environment: bool) -> list[Callable[[Function], Function]]:
+    """Return the three options; the environment is read once, by the group, so that an option before it wins."""
+    described = (
+        ("--redis", "URL", REDIS_VARIABLE, f"The fleet's Redis (else {REDIS_VARIABLE}, else {DEFAULT_REDIS})."),
+        ("--broker", "URL", BROKER_VARIABLE, f"The broker, when it is another one (else {BROKER_VARIABLE})."),
+        ("--fleet", "NAME", FLEET_VARIABLE, f"The fleet's name (else {FLEET_VARIABLE}, else {DEFAULT_FLEET})."),
+    )
+    return [
+        click.option(name, metavar=metavar, envvar=variable if environment else None, help=text)
+        for name, metavar, variable, text in described
+    ]
+
+
+def group_connection(function: Function) -> Function:
+    """Add the three options to the group."""
+    for option in reversed(_options(environment=True)):
+        function = option(function)
+    return function
+
+
+def connected(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the three options to a command and hand it a `Connection` as its first argument."""
+
+    @functools.wraps(function)
+    def command(*args: Any, redis: str | None, broker: str | None, fleet: str | None, **kwargs: Any) -> Any:
+        above = click.get_current_context().find_object(Connection) or Connection()
+        return function(Connection(redis, broker, fleet).or_else(above), *args, **kwargs)
+
+    for option in reversed(_options(environment=False)):
+        command = option(command)
+    return command

@@ -1,0 +1,80 @@
+"""`turnfleet dev` and `turnfleet worker`: a worker of the user's own registry."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from turnfleet import Fleet
+from turnfleet.cli.options import Connection, connected
+from turnfleet_worker.commands.demo_run import fleet_environment
+from turnfleet_worker.commands.registry_app import APP_VARIABLE, load_registry
+from turnfleet_worker.commands.session import Session, worker_command
+from turnfleet_worker.embedded import without_password
+
+APP = "turnfleet_worker.commands.registry_app"
+FLOWER_READY_SECONDS = 30.0
+registry_option = click.option("--app", required=True, metavar="MODULE:REGISTRY", help="Where the Registry is.")
+concurrency_option = click.option(
+    "-c", "--concurrency", type=click.IntRange(1), default=100, show_default=True, help="Runs at once in this process."
+)
+
+
+@click.command()
+@registry_option
+@concurrency_option
+@click.argument("celery_options", nargs=-1, type=click.UNPROCESSED)
+@connected
+def worker(connection: Connection, *, app: str, concurrency: int, celery_options: tuple[str, ...]) -> None:
+    """Run a worker of the registry in this process; what follows "--" goes to `celery worker`.
+
+    Exit code 2 when the registry cannot be loaded.
+    """
+    check_registry(app)
+    told = {"TURNFLEET_REDIS_URL": connection.redis_url, "TURNFLEET_NAME": connection.name, APP_VARIABLE: app}
+    if connection.broker:
+        told["TURNFLEET_BROKER_URL"] = connection.broker
+    command = worker_command(APP, concurrency=concurrency, options=celery_options)
+    # The worker takes this process's place: whoever supervises this pid supervises the worker.
+    os.execve(command[0], command, {**os.environ, **told})  # noqa: S606 - this package's own command
+
+
+@click.command()
+@registry_option
+@concurrency_option
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Keep the embedded Redis' data here.")
+@click.option("--port", type=click.IntRange(1, 65535), default=5555, show_default=True, help="Flower's port.")
+@connected
+def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None, port: int) -> None:
+    """Run an embedded Redis, a worker of the registry, and Flower (where it is installed), until Ctrl-C.
+
+    Exit codes: 1 a process ended by itself; 2 the registry cannot be loaded; 130 Ctrl-C.
+    """
+    check_registry(app)
+    with Session() as session:
+        redis = session.start_redis(connection.redis, data=data)
+        click.echo(f"redis    {redis.describe()}")
+        told = {**fleet_environment(redis, connection.name, connection.broker), APP_VARIABLE: app}
+        with Fleet(redis.url, name=connection.name, broker_url=connection.broker) as fleet:
+            child = session.start_worker(APP, fleet=fleet, concurrency=concurrency, environment=told, log=None)
+        click.echo(f"worker   pid {child.process.pid}")
+        if importlib.util.find_spec("flower") is None:
+            click.echo("flower   not installed: pip install 'turnfleet[monitor]'")
+        else:
+            flower = [sys.executable, "-m", "celery", "-A", APP, "flower", "--address=127.0.0.1", f"--port={port}"]
+            session.children.start("Flower", flower, log=session.folder / "flower.log", environment=told)
+            click.echo(f"flower   http://127.0.0.1:{port}, log in {session.folder / 'flower.log'}")
+        url = without_password(redis.url)
+        click.echo(f"use it   export TURNFLEET_REDIS_URL={url} TURNFLEET_NAME={connection.name}")
+        click.echo("Ctrl-C ends all of it.")
+        session.children.wait_while_running()
+
+
+def check_registry(app: str) -> None:
+    """Load the registry once, here, where a mistake can still be told to the person who made it."""
+    try:
+        load_registry(app)
+    except ValueError as error:
+        raise click.UsageError(f"--app {app}: {error}") from error
