@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ _EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ANNOTATIONS = frozenset({"title", "description", "examples"})
 _DATA = frozenset({"default", "const", "enum"})
 _SHOWN_PROBLEMS = 8
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,11 @@ def read_signature(function: Callable[..., Any], *, name: str | None = None) -> 
     """
     target = _unwrapped(function)
     tool = name or str(getattr(target, "__name__", ""))
-    if not tool.isidentifier():
-        raise RegistrationError(f"{function!r} has no name that a model could call: register it with name='…'")
+    if not _NAME.fullmatch(tool):
+        raise RegistrationError(
+            f"{tool or function!r} is no name that every provider lets a model call: register the tool with name='…', "
+            "of at most 64 letters, digits, _ and -, a letter or _ first"
+        )
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise RegistrationError(f"tool {tool!r} yields: return one value, and report progress with ToolContext.emit")
     hints = _hints(target, tool)

@@ -51,10 +51,21 @@ class JsonResponse:
                 f"the answer is not the JSON that plan {self._plan!r} asks for; tell the model in the plan's "
                 "instructions to answer with JSON alone, or use a model that supports response schemas"
             ) from broken
-        if problem := next(iter(self._validator.iter_errors(answer)), None):
-            where = problem.json_path
+        if where := self._misfit(answer):
             raise ResponseError(f"the answer does not fit the response schema of plan {self._plan!r} at {where}")
         return answer
+
+    def _misfit(self, answer: Any) -> str | None:
+        """Say where an answer does not fit; None where it does."""
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as in __init__
+
+        try:
+            problem = next(iter(self._validator.iter_errors(answer)), None)
+        except (Unresolvable, RecursionError) as lost:
+            raise ResponseError(
+                f"the response schema of plan {self._plan!r} refers to what is not in it, or to itself without end"
+            ) from lost
+        return problem.json_path if problem else None
 
 
 def _no_constant(name: str) -> object:

@@ -1,0 +1,305 @@
+"""What a fleet's owner offers: models, tools, stages and delegates by name. Plans may name these and no others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypeVar, cast, overload
+
+from turnfleet_kernel.contracts.interrupts import Decision
+from turnfleet_kernel.contracts.spec import PlanSpec
+from turnfleet_kernel.contracts.stages import Stage
+from turnfleet_kernel.errors import PlanError
+from turnfleet_kernel.ports import ModelPort, ResponsePort, ToolPort
+from turnfleet_worker.approval import approval_stages
+from turnfleet_worker.ask import ASK, make_ask
+from turnfleet_worker.errors import RegistrationError
+from turnfleet_worker.models.factories import ModelFactory, model_factory
+from turnfleet_worker.models.response import JsonResponse
+from turnfleet_worker.places import caller, place_of
+from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declared_roles
+from turnfleet_worker.signatures import read_signature
+from turnfleet_worker.threads import DaemonThreads
+from turnfleet_worker.toolport import BoundTools, RegisteredTool, as_coroutine
+
+__all__ = ["Kind", "Registry"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+StageFactory = Callable[[Mapping[str, Any]], Stage]
+FactoryT = TypeVar("FactoryT", bound=StageFactory)
+Kind = Literal["model", "tool", "stage", "delegate"]
+
+
+class Registry:
+    """Names and what they stand for. It is the `PlanRegistry` that `compile_plan(spec, registry)` takes (IPL-3).
+
+    Every registry knows the tool `ask`; a plan that lists it may put questions to people. Plain functions run in at
+    most `threads` daemon threads. Fill it when the program starts: a name registered twice is a `RegistrationError`
+    that names both places. Tools and delegates share one namespace, since a model calls both.
+    """
+
+    def __init__(self, *, threads: int = 256) -> None:
+        self._threads = DaemonThreads(threads)
+        self._models: dict[str, ModelFactory] = {}
+        self._tools: dict[str, RegisteredTool] = {}
+        self._stages: dict[str, StageFactory] = {}
+        self._delegates: dict[str, PlanSpec] = {}
+        self._places: dict[tuple[str, str], str] = {}
+        self._claim("tool", ASK, "built in; configure it with registry.ask(…)")
+        self._set_ask((), None, None)
+
+    def model(self, name: str, model: Any, *, settings: Mapping[str, Any] | None = None) -> None:
+        """Offer a model: a name that pydantic-ai knows (`openai:gpt-5-mini`), a `ModelPort`, or a factory of one.
+
+        A factory is called once a plan, with `(spec, tools)` or without arguments. `settings` are pydantic-ai's model
+        settings and go with a name or a pydantic-ai model only. A name is looked up when a plan is bound, so that a
+        program without the `models` extra can still read its registry. Plans may use registered names only: what a
+        worker spends money on is its owner's to say.
+        """
+        factory = model_factory(name, model, settings)
+        self._claim("model", name, caller())
+        self._models[name] = factory
+
+    @overload
+    def tool(
+        self,
+        function: FunctionT,
+        /,
+        *,
+        approval: ApprovalPolicy = False,
+        roles: tuple[str, ...] = (),
+        expires_in: float | None = None,
+        on_expiry: Decision | None = None,
+        idempotent: bool = False,
+        name: str | None = None,
+    ) -> FunctionT: ...
+
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        approval: ApprovalPolicy = False,
+        roles: tuple[str, ...] = (),
+        expires_in: float | None = None,
+        on_expiry: Decision | None = None,
+        idempotent: bool = False,
+        name: str | None = None,
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(
+        self,
+        function: Any = None,
+        /,
+        *,
+        approval: ApprovalPolicy = False,
+        roles: tuple[str, ...] = (),
+        expires_in: float | None = None,
+        on_expiry: Decision | None = None,
+        idempotent: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Offer a function, async or plain, as a tool; gives the function back unchanged.
+
+        Its schema and description come from signature and docstring; a parameter annotated `ToolContext` is filled by
+        the worker. `approval` is True, False, or a predicate on the arguments as the function receives them, defaults
+        filled in; a predicate that raises asks. `expires_in` is in seconds; `on_expiry` is the decision taken then,
+        and None ends the run `expired`. `idempotent=True` says that a call whose outcome a crash has lost may be made
+        again with the same call id. Raises `RegistrationError`.
+        """
+        add = partial(
+            self._add_tool,
+            approval=approval,
+            roles=roles,
+            expires_in=expires_in,
+            on_expiry=on_expiry,
+            idempotent=idempotent,
+            name=name,
+        )
+        return add if function is None else add(function)
+
+    def ask(
+        self, *, roles: tuple[str, ...] = (), expires_in: float | None = None, on_expiry: Decision | None = None
+    ) -> None:
+        """Configure the built-in tool `ask`: who may answer, for how many seconds, and what holds after them.
+
+        `on_expiry` is an `Answer` or a `Reject`. Raises `RegistrationError`.
+        """
+        check_expiry(ASK, "question", expires_in, on_expiry)
+        self._claim("configuration of", ASK, caller())
+        self._set_ask(declared_roles(ASK, roles), expires_in, on_expiry)
+
+    @overload
+    def stage(self, name: str, factory: FactoryT) -> FactoryT: ...
+
+    @overload
+    def stage(self, name: str) -> Callable[[FactoryT], FactoryT]: ...
+
+    def stage(self, name: str, factory: Any = None) -> Any:
+        """Offer a stage: `factory(settings) -> Stage` is called once a plan. Usable as a decorator."""
+        if factory is None:
+            return partial(self._add_stage, name)
+        return self._add_stage(name, factory)
+
+    def delegate(self, name: str, plan: PlanSpec) -> None:
+        """Offer a plan as a child agent, which other plans call as a tool of this name (DEL-1)."""
+        self._claim("delegate", name, caller())
+        self._delegates[name] = plan
+
+    def reconcile(self, tool: str | Callable[..., Any]) -> Callable[[FunctionT], FunctionT]:
+        """Decorate the function that finds out, after a crash, whether a call of `tool` took effect.
+
+        It gets the `ToolRequest` (its `call_id` is what the tool had as idempotency key) and may be async or plain. It
+        gives `Approve(value)` (it happened), `Retry()` (it did not: call it), `Reject(reason)`, or None: ask a person.
+        Raises `RegistrationError` for a tool that is not registered, or has one already.
+        """
+        named = tool if isinstance(tool, str) else self._name_of(tool)
+        if named not in self._tools:
+            raise RegistrationError(
+                f"reconcile({named!r}): no such tool; registered are {', '.join(sorted(self._tools))}"
+            )
+
+        def add(function: FunctionT) -> FunctionT:
+            registered = self._tools[named]
+            if registered.policy.idempotent:
+                raise RegistrationError(
+                    f"tool {named!r} is idempotent: it is called again after a crash, and never asked"
+                )
+            self._claim("reconcile", named, place_of(function))
+            ask_it = cast("Reconcile", as_coroutine(function, self._threads))
+            self._tools[named] = replace(registered, policy=replace(registered.policy, reconcile=ask_it))
+            return function
+
+        return add
+
+    def policy(self, name: str) -> ToolPolicy | None:
+        """Give the policy of a tool, for the host; None for a name that is none.
+
+        A delegate's is that of an idempotent tool: a child goes on where it stood, and is never in doubt.
+        """
+        if name in self._delegates:
+            return ToolPolicy(tool=name, idempotent=True)
+        tool = self._tools.get(name)
+        return None if tool is None else tool.policy
+
+    def describe_capabilities(self) -> dict[str, Any]:
+        """List what this worker can run, as JSON for its announcement; tools with the digest of their schema."""
+        return {
+            "models": sorted(self._models),
+            "tools": {name: tool.policy.digest for name, tool in sorted(self._tools.items())},
+            "stages": sorted(self._stages),
+            "delegates": sorted(self._delegates),
+        }
+
+    def known_names(self) -> Mapping[str, frozenset[str]]:
+        """List what plans may name, by kind."""
+        return {
+            "model": frozenset(self._models),
+            "tool": frozenset(self._tools),
+            "stage": frozenset(self._stages),
+            "delegate": frozenset(self._delegates),
+        }
+
+    def has_model(self, name: str) -> bool:
+        """Tell whether a model of this name is registered."""
+        return name in self._models
+
+    def bind_tools(self, spec: PlanSpec) -> ToolPort:
+        """Give the plan's manifest: its tools and delegates, and no other (IPL-5)."""
+        return BoundTools({name: self._tools[name] for name in spec.tools}, self._threads)
+
+    def bind_model(self, name: str, spec: PlanSpec, tools: ToolPort) -> ModelPort:
+        """Give a model for a plan. Raises `PlanError` when its provider cannot be used here."""
+        return self._models[name](spec, tools)
+
+    def bind_stages(self, spec: PlanSpec) -> tuple[Stage, ...]:
+        """Give the plan's stages in its order, and after them the approval stage if a tool of the plan may ask."""
+        declared = tuple(self._bind_stage(each.name, each.settings, spec) for each in spec.stages)
+        return declared + approval_stages([self._tools[name] for name in spec.tools])
+
+    def bind_response(self, spec: PlanSpec) -> ResponsePort | None:
+        """Give the port that reads a structured answer; None for text."""
+        return None if spec.response is None else JsonResponse(spec.name, spec.response)
+
+    def _add_tool(
+        self,
+        function: FunctionT,
+        /,
+        *,
+        approval: ApprovalPolicy = False,
+        roles: tuple[str, ...] = (),
+        expires_in: float | None = None,
+        on_expiry: Decision | None = None,
+        idempotent: bool = False,
+        name: str | None = None,
+    ) -> FunctionT:
+        signature = read_signature(function, name=name)
+        tool = signature.name
+        if not (isinstance(approval, bool) or callable(approval)):
+            raise RegistrationError(f"tool {tool!r}: approval must be True, False or a predicate on the arguments")
+        check_expiry(tool, "approval", expires_in, on_expiry)
+        if on_expiry is not None and approval is False:
+            raise RegistrationError(f"tool {tool!r}: on_expiry decides an approval, and this tool asks for none")
+        policy = ToolPolicy(
+            tool=tool,
+            approval=approval,
+            roles=declared_roles(tool, roles),
+            expires_in=expires_in,
+            on_expiry=on_expiry,
+            idempotent=idempotent,
+            schema=signature.schema,
+            digest=signature.digest,
+        )
+        self._claim("tool", tool, place_of(function))
+        self._tools[tool] = RegisteredTool(function, signature, policy)
+        return function
+
+    def _set_ask(self, roles: tuple[str, ...], expires_in: float | None, on_expiry: Decision | None) -> None:
+        function = make_ask(roles)
+        signature = read_signature(function)
+        # Asking again under the same call id is asking once: nothing is in doubt after a crash.
+        policy = ToolPolicy(
+            tool=ASK,
+            roles=roles,
+            expires_in=expires_in,
+            on_expiry=on_expiry,
+            idempotent=True,
+            schema=signature.schema,
+            digest=signature.digest,
+        )
+        self._tools[ASK] = RegisteredTool(function, signature, policy)
+
+    def _add_stage(self, name: str, factory: FactoryT) -> FactoryT:
+        if not callable(factory):
+            raise RegistrationError(
+                f"stage {name!r}: give a factory(settings) -> Stage, not a {type(factory).__name__}"
+            )
+        self._claim("stage", name, caller())
+        self._stages[name] = factory
+        return factory
+
+    def _bind_stage(self, name: str, settings: Mapping[str, Any], spec: PlanSpec) -> Stage:
+        try:
+            stage = self._stages[name](settings)
+        except Exception as failed:
+            raise PlanError(
+                f"stage {name!r} cannot be made with the settings of plan {spec.name!r}: "
+                f"{type(failed).__name__}: {failed}"
+            ) from failed
+        if not isinstance(stage, Stage):
+            raise PlanError(f"stage {name!r}: its factory gave a {type(stage).__name__}, not a Stage")
+        return stage
+
+    def _claim(self, kind: str, name: str, place: str) -> None:
+        """Take a name, or refuse it with both places."""
+        space = "tool" if kind == "delegate" else kind
+        taken = self._places.get((space, name))
+        if taken is not None:
+            raise RegistrationError(f"{kind} {name!r} is registered twice: at {place}, and before at {taken}")
+        self._places[space, name] = place
+
+    def _name_of(self, function: Callable[..., Any]) -> str:
+        for name, tool in self._tools.items():
+            if tool.function is function:
+                return name
+        return str(getattr(function, "__name__", function))
