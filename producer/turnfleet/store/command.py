@@ -54,7 +54,7 @@ def arg(value: str | bytes | float | None) -> Argument:
         return b""
     if isinstance(value, bool):
         return b"1" if value else b"0"
-    return str(value).encode()
+    return str(value).encode(errors="replace")
 
 
 def args(*values: str | bytes | float | Sequence[bytes] | None) -> tuple[Argument, ...]:

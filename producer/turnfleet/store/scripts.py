@@ -29,6 +29,7 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "delete": (_SAVES, ("moves",)),
     "sweep": (_SAVES, ("moves", "claimed", "people")),
     "look": (_READS, ()),
+    "journal": (_READS, ()),
     "listing": (_SAVES, ("walk",)),
     "inbox": (_SAVES, ("moves", "people", "walk")),
     "read_events": (_READS, ()),

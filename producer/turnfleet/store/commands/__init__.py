@@ -2,7 +2,7 @@
 
 from turnfleet.store.commands.claimed import beat, claim, finish, park, pause, release, step
 from turnfleet.store.commands.fleet import announce, retract, sweep, sweep_lock, workers
-from turnfleet.store.commands.looking import definition, inbox, listing, outcome, read_events, status
+from turnfleet.store.commands.looking import definition, inbox, journal, listing, outcome, read_events, status
 from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
 from turnfleet.store.commands.threads import thread_head, thread_join, thread_leave
 
@@ -16,6 +16,7 @@ __all__ = [
     "delete",
     "finish",
     "inbox",
+    "journal",
     "listing",
     "offer_now",
     "outcome",

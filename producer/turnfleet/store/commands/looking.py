@@ -97,6 +97,17 @@ def definition(keys: Keys, run_id: str) -> Command[Definition]:
     return on_run("look", keys, run_id, args("0", [b"plan", b"request"]), decode)
 
 
+def journal(keys: Keys, run_id: str) -> Command[tuple[dict[str, Any], ...]]:
+    """Give a run's journal in order, as its worker wrote it. Raises `UnknownRun`."""
+    validate_id("run id", run_id)
+
+    def decode(reply: Reply) -> tuple[dict[str, Any], ...]:
+        tag(run_id, reply)
+        return tuple(load_json(entry) for entry in reply[1])
+
+    return on_run("journal", keys, run_id, (), decode)
+
+
 def listing(
     keys: Keys,
     shard: int,
