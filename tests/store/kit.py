@@ -41,8 +41,8 @@ class Bench:
 
     async def claim(self, run_id: str = "run", lease_ms: int = 60_000, **options: Any) -> Claim:
         """Claim a run that can be claimed."""
-        options = {"claim_id": f"claim-{next(self._claims)}", "worker": "w1", "recorded": True} | options
-        claim = await self(commands.claim(self.keys, run_id, lease_ms=lease_ms, **options))
+        given: dict[str, Any] = {"claim_id": f"claim-{next(self._claims)}", "worker": "w1", "recorded": True} | options
+        claim = await self(commands.claim(self.keys, run_id, lease_ms=lease_ms, **given))
         assert isinstance(claim, Claim)
         return claim
 
@@ -79,7 +79,13 @@ class Bench:
 
     async def journal(self, run_id: str = "run") -> list[bytes]:
         """Return a run's journal as it lies there."""
-        return await self.look.lrange(self.keys.journal(run_id), 0, -1)
+        entries: Any = await self.look.lrange(self.keys.journal(run_id), 0, -1)
+        return list(entries)
+
+    async def log(self, run_id: str = "run") -> list[tuple[bytes, bytes]]:
+        """Return a run's event log as it lies there: entry ids and batches."""
+        entries: Any = await self.look.xrange(self.keys.events(run_id))
+        return [(number, fields[b"b"]) for number, fields in entries]
 
     async def expire_record(self, run_id: str) -> None:
         """Let an ended run's keys vanish now, as they do when their TTL is over."""

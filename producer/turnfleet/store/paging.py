@@ -59,7 +59,7 @@ def from_cursor(cursor: str | None) -> Position | None:
         return None
     try:
         padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-        time, _, run_id = base64.b64decode(padded, altchars=b"-_", validate=True).decode().partition("/")
+        time, run_id = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split("/")
         return int(time), run_id
     except (ValueError, binascii.Error, UnicodeError) as error:
         raise InvalidId("cursor", cursor, "use the one that came with the last page") from error
