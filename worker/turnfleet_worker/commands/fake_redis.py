@@ -7,12 +7,14 @@ import signal
 import sys
 import threading
 
-from fakeredis import TcpFakeServer
-from fakeredis._clients._tcp_server import TCPFakeRequestHandler
+READY = "the fake server is ready"
 
 
 def main(port: int) -> None:
-    """Serve on loopback until SIGTERM or SIGINT."""
+    """Serve on loopback until SIGTERM or SIGINT; say `READY` on stdout once the port is ours."""
+    from fakeredis import TcpFakeServer  # noqa: PLC0415 - whoever asks for READY needs no server
+    from fakeredis._clients._tcp_server import TCPFakeRequestHandler  # noqa: PLC0415
+
     # Without this a reply waits for the client's delayed acknowledgement: 11 tasks a second instead of a thousand.
     TCPFakeRequestHandler.disable_nagle_algorithm = True
     server = TcpFakeServer(("127.0.0.1", port), server_type="redis", server_version=(7, 4))
@@ -25,6 +27,8 @@ def main(port: int) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
     server.serve_forever(poll_interval=0.1)
 
 
