@@ -1,8 +1,23 @@
-"""turnfleet's kernel: runs one invocation of an agent plan, in process."""
+"""turnfleet's kernel: runs one invocation of an agent plan, in process.
 
+::
+
+    kernel = InvocationKernel()
+    outcome = await kernel.run(plan, TurnRequest("hi"))
+    async for event in kernel.stream(plan, TurnRequest("hi")):
+        ...
+"""
+
+from turnfleet_kernel.approval import approval_stage
+from turnfleet_kernel.calls import ToolCall, current_call
+from turnfleet_kernel.compile import compile_plan
+from turnfleet_kernel.context import RequestContext
+from turnfleet_kernel.contracts.events import PAUSE_KINDS, TERMINAL_KINDS, KernelEvent
+from turnfleet_kernel.contracts.frozen import ResolvedInputs
 from turnfleet_kernel.contracts.interrupts import (
     Answer,
     Approve,
+    Decision,
     Edit,
     Interrupt,
     InvocationPaused,
@@ -10,17 +25,106 @@ from turnfleet_kernel.contracts.interrupts import (
     Reject,
     Retry,
 )
-from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
+from turnfleet_kernel.contracts.limits import TOOL_LIMIT, PlanLimits
+from turnfleet_kernel.contracts.record import PauseRecord
+from turnfleet_kernel.contracts.spec import PlanSpec, StageSpec, plan_id
+from turnfleet_kernel.contracts.stages import KERNEL_OWNED_PHASES, Phase, Stage, StageResult, StageTrace
+from turnfleet_kernel.contracts.values import (
+    Delta,
+    InvocationOutcome,
+    ModelTurn,
+    PausedOutcome,
+    PromptAssembly,
+    RunIdentity,
+    ToolDescription,
+    ToolOutcome,
+    ToolRequest,
+    TurnRequest,
+    UsageDelta,
+)
+from turnfleet_kernel.delegating import delegate
+from turnfleet_kernel.delegation import ActiveRun, DelegationContext
+from turnfleet_kernel.errors import (
+    ContractViolationError,
+    DeadlineExceeded,
+    DelegationDepthError,
+    InvalidDecision,
+    PauseRecordError,
+    PlanError,
+    StepCancelledError,
+    TurnfleetError,
+)
+from turnfleet_kernel.frame import StageFrame
+from turnfleet_kernel.identity import current_run_identity
+from turnfleet_kernel.invoker import InvocationKernel
+from turnfleet_kernel.pausing import record_pause
+from turnfleet_kernel.plan import InvocationPlan, ModelPalette, PlanBindings, PlanIdentity, StageProgram
+from turnfleet_kernel.resuming import resume
+from turnfleet_kernel.runner import InvocationRunner
+from turnfleet_kernel.teardown import TeardownReport
 
 __all__ = [
+    "KERNEL_OWNED_PHASES",
+    "PAUSE_KINDS",
+    "TERMINAL_KINDS",
+    "TOOL_LIMIT",
+    "ActiveRun",
     "Answer",
     "Approve",
+    "ContractViolationError",
+    "DeadlineExceeded",
+    "Decision",
+    "DelegationContext",
+    "DelegationDepthError",
+    "Delta",
     "Edit",
     "Interrupt",
+    "InvalidDecision",
+    "InvocationKernel",
+    "InvocationOutcome",
     "InvocationPaused",
+    "InvocationPlan",
     "InvocationPreempted",
+    "InvocationRunner",
+    "KernelEvent",
+    "ModelPalette",
+    "ModelTurn",
+    "PauseRecord",
+    "PauseRecordError",
+    "PausedOutcome",
+    "Phase",
+    "PlanBindings",
+    "PlanError",
+    "PlanIdentity",
+    "PlanLimits",
     "PlanSpec",
+    "PromptAssembly",
     "Reject",
+    "RequestContext",
+    "ResolvedInputs",
     "Retry",
+    "RunIdentity",
+    "Stage",
+    "StageFrame",
+    "StageProgram",
+    "StageResult",
+    "StageSpec",
+    "StageTrace",
+    "StepCancelledError",
+    "TeardownReport",
+    "ToolCall",
+    "ToolDescription",
+    "ToolOutcome",
+    "ToolRequest",
+    "TurnRequest",
+    "TurnfleetError",
+    "UsageDelta",
+    "approval_stage",
+    "compile_plan",
+    "current_call",
+    "current_run_identity",
+    "delegate",
     "plan_id",
+    "record_pause",
+    "resume",
 ]

@@ -7,6 +7,7 @@
     │   └── PlanError               a plan as declared makes no sense, or names what does not exist (also a ValueError)
     ├── DeadlineExceeded            the run spent its own time budget (also a TimeoutError)
     ├── StepCancelledError          a port ended in a cancellation of its own making; nobody cancelled the run
+    ├── DelegationDepthError        a run delegated deeper than its root plan allows (max_depth)
     ├── PauseRecordError            a paused run holds a value that JSON cannot carry (also a ValueError)
     └── InvalidDecision             a decision does not fit the interrupt it answers (also a ValueError)
 
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 __all__ = [
     "ContractViolationError",
     "DeadlineExceeded",
+    "DelegationDepthError",
     "InvalidDecision",
     "PauseRecordError",
     "PlanError",
@@ -55,6 +57,10 @@ class DeadlineExceeded(TurnfleetError, TimeoutError):
 
 class StepCancelledError(TurnfleetError):
     """A model, stage or response port raised CancelledError although nobody cancelled the run (CXL-3)."""
+
+
+class DelegationDepthError(TurnfleetError):
+    """A run asked for a child deeper than its root plan's ``max_depth`` (DEL-1); the model sees it as an outcome."""
 
 
 class PauseRecordError(TurnfleetError, ValueError):

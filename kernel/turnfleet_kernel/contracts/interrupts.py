@@ -1,13 +1,10 @@
 """How a run asks a person, and what a person may answer (HK-1, HK-2, HK-6)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import ConfigDict, Discriminator, TypeAdapter
-
-if TYPE_CHECKING:
-    from turnfleet_kernel.contracts.record import PauseRecord
 
 __all__ = [
     "DECISIONS",
@@ -122,18 +119,16 @@ INTERRUPT: TypeAdapter[Interrupt] = TypeAdapter(Interrupt)
 class InvocationPaused(BaseException):
     """Raised by a tool or a pre-tool stage to wait for people (HK-2).
 
-    It is no Exception: code in between that catches Exception cannot mistake it for a failure. A tool that runs a
-    child agent also says how to write that child down: ``child`` is asked when the run is recorded (DEL-6).
+    It is no Exception: code in between that catches Exception cannot mistake it for a failure.
     """
 
-    def __init__(self, *interrupts: Interrupt, child: "Callable[[], PauseRecord] | None" = None) -> None:
+    def __init__(self, *interrupts: Interrupt) -> None:
         """Wait for these interrupts, at least one."""
         if not interrupts:
             msg = "InvocationPaused needs at least one interrupt to wait for"
             raise ValueError(msg)
         super().__init__(*interrupts)
         self.interrupts: tuple[Interrupt, ...] = interrupts
-        self.child = child
 
 
 class InvocationPreempted(BaseException):

@@ -1,0 +1,362 @@
+"""Everything that belongs to one invocation, and nothing that outlives it (RCX)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from turnfleet_kernel.calls import ToolCall
+from turnfleet_kernel.contracts.frozen import ResolvedInputs
+from turnfleet_kernel.contracts.interrupts import Interrupt
+from turnfleet_kernel.contracts.record import PauseRecord
+from turnfleet_kernel.contracts.stages import StageTrace
+from turnfleet_kernel.contracts.values import (
+    NO_USAGE,
+    InvocationOutcome,
+    ModelTurn,
+    RunIdentity,
+    ToolOutcome,
+    ToolRequest,
+    UsageDelta,
+)
+from turnfleet_kernel.emitter import Emitter
+from turnfleet_kernel.errors import ContractViolationError
+from turnfleet_kernel.identity import Ambient, current_ambient
+from turnfleet_kernel.lifecycle import RunLifecycle
+from turnfleet_kernel.plan import InvocationPlan
+from turnfleet_kernel.ports import Transcript
+from turnfleet_kernel.rounds import OpenRound
+from turnfleet_kernel.teardown import TeardownReport
+
+__all__ = ["RequestContext"]
+
+T = TypeVar("T")
+
+
+class RequestContext:
+    """The state of one invocation (RCX-1): made for it, written by the kernel alone, refused for a second one.
+
+    Everything may be read while the run is alive; of use to port wrappers are ``identity``, ``resolved``,
+    ``model_name`` (the palette's choice), ``round`` (the open round), ``transcript`` and ``next_index``. After the
+    run ``report`` tells how it ended, and ``usage``, ``text``, ``messages``, ``tool_outcomes``, ``stop_reason`` and
+    ``duration_ms`` (milliseconds) what it gave.
+    """
+
+    __slots__ = (
+        "_generation",
+        "_interrupt_ids",
+        "_open_interrupts",
+        "_output",
+        "_record",
+        "_resolved",
+        "_scratch",
+        "_tool_outcomes",
+        "_traces",
+        "above",
+        "call_ids",
+        "cancelled",
+        "duration_ms",
+        "emitter",
+        "identity",
+        "interrupts",
+        "lifecycle",
+        "max_depth",
+        "messages",
+        "model_name",
+        "plan",
+        "round",
+        "rounds",
+        "run_id",
+        "started",
+        "stop_reason",
+        "text",
+        "transcript",
+        "usage",
+        "usage_limits",
+    )
+
+    def __init__(
+        self,
+        plan: InvocationPlan,
+        *,
+        run_id: str | None = None,
+        restored: PauseRecord | None = None,
+        identity: RunIdentity | None = None,
+    ) -> None:
+        """Prepare an invocation of a plan.
+
+        ``restored`` continues a recorded run: its id, event index, call ids and accumulators (HK-4). ``identity``
+        places a delegated run in its tree (DEL-1).
+
+        Raises:
+            ContractViolationError: the arguments name different runs, or a record of another plan.
+        """
+        clock = plan.bindings.clock
+        self.plan = plan
+        self.identity = _identify(plan, run_id, restored, identity)
+        self.run_id = self.identity.run_id
+        self.started: datetime = clock.now()
+        around = current_ambient() if self.identity.parent_run_id is not None else None
+        self.max_depth = plan.limits.max_depth if around is None else around.max_depth
+        self.above: ToolCall | None = None if around is None else around.call
+        ran = 0.0 if restored is None else restored.ran_seconds
+        ambient = Ambient(self.identity, self.max_depth)
+        self.lifecycle = RunLifecycle(clock, plan.limits, ambient, ran_seconds=ran)
+        self.usage: UsageDelta = NO_USAGE
+        self.text = ""
+        self.usage_limits = plan.limits.usage_limits
+        self.messages: tuple[Any, ...] = ()
+        self.stop_reason: str | None = None
+        self.cancelled = False
+        self.duration_ms = 0.0
+        self.transcript: Transcript = None
+        self.round: OpenRound | None = None
+        self.rounds = 0
+        self.model_name: str | None = None
+        self.call_ids: dict[str, None] = {}
+        self.interrupts: tuple[Interrupt, ...] = ()
+        self.emitter = Emitter(self.run_id, clock)
+        self._output: Any = None
+        self._generation: str | None = None
+        self._resolved: ResolvedInputs | None = None
+        self._record = restored
+        self._tool_outcomes: list[ToolOutcome] = []
+        self._traces: list[StageTrace] = []
+        self._scratch: dict[str, dict[str, Any]] = {}
+        self._interrupt_ids: dict[str, None] = {}
+        self._open_interrupts: dict[str, Interrupt] = {}
+        if restored is not None:
+            self._restore(restored)
+
+    def _restore(self, record: PauseRecord) -> None:
+        self.usage = record.usage
+        self.text = record.text
+        self.rounds = record.rounds
+        self.model_name = record.model
+        self.call_ids.update(dict.fromkeys(record.call_ids))
+        self.emitter.next_index = record.next_index
+        self._tool_outcomes.extend(record.tool_outcomes)
+        self._interrupt_ids.update(dict.fromkeys(record.interrupt_ids))
+        self._open_interrupts.update({interrupt.id: interrupt for interrupt in record.interrupts})
+
+    # -- what is bound once
+
+    @property
+    def generation(self) -> str | None:
+        """The plan id that this invocation is bound to, None before (RCX-5)."""
+        return self._generation
+
+    def bind_generation(self, generation: str) -> None:
+        """Begin the invocation; an invocation sees one plan, whatever is deployed under it (RCX-3, RCX-5).
+
+        Raises:
+            ContractViolationError: the context has begun or ended an invocation already.
+        """
+        if self._generation is not None or self.lifecycle.closed:
+            msg = f"the context of run {self.run_id} has been used for an invocation already; make a new one"
+            raise ContractViolationError(msg)
+        self._generation = generation
+        self.lifecycle.begin()
+
+    @property
+    def resolved(self) -> ResolvedInputs | None:
+        """What RESOLVE stages published, None until it is bound (STG-8)."""
+        return self._resolved
+
+    def bind_resolved(self, resolved: ResolvedInputs) -> None:
+        """Bind the resolved inputs (RCX-6).
+
+        Raises:
+            ContractViolationError: they are bound already.
+        """
+        if self._resolved is not None:
+            raise ContractViolationError(f"the resolved inputs of run {self.run_id} are bound already")
+        self._resolved = resolved
+
+    def resolved_input(self, key: str) -> Any:
+        """Give one resolved input, None where nobody published it (or nothing is bound yet)."""
+        return None if self._resolved is None else self._resolved.get(key)
+
+    @property
+    def restored(self) -> PauseRecord | None:
+        """The record that this invocation continues, None for a run's first."""
+        return self._record
+
+    # -- accumulating
+
+    @property
+    def tool_outcomes(self) -> tuple[ToolOutcome, ...]:
+        """Outcomes of all closed rounds of the run, in request order within each."""
+        return tuple(self._tool_outcomes)
+
+    @property
+    def next_index(self) -> int:
+        """The index that the next event will have (EVT-2)."""
+        return self.emitter.next_index
+
+    def open_round(self) -> OpenRound:
+        """Begin a model round, remembering the accumulators as they are now (HK-3)."""
+        record = self._record
+        replayed = record is not None and record.turn is not None and self.rounds == record.rounds
+        self.round = OpenRound(
+            self.rounds + 1,
+            usage=self.usage,
+            text=self.text,
+            call_ids=len(self.call_ids),
+            tool_outcomes=len(self._tool_outcomes),
+            record=record if replayed else None,
+        )
+        return self.round
+
+    def absorb(self, text: str, usage: UsageDelta, stop_reason: str | None) -> None:
+        """Add an accepted turn to the run."""
+        self.text += text
+        self.usage += usage
+        self.stop_reason = stop_reason
+
+    @property
+    def current_round(self) -> OpenRound:
+        """The open round.
+
+        Raises:
+            ContractViolationError: none is open.
+        """
+        if self.round is None:
+            raise ContractViolationError(f"run {self.run_id} has no open round")
+        return self.round
+
+    def accept_turn(self, turn: ModelTurn, requests: tuple[ToolRequest, ...]) -> None:
+        """Keep the open round's turn and its requests as reserved."""
+        self.current_round.turn = turn
+        self.current_round.requests = requests
+
+    def reserve(self, request: ToolRequest) -> ToolRequest:
+        """Give a request a call id that is unique within the run (RES-3)."""
+        call_id = self.reserve_call_id(request.call_id)
+        return request if call_id == request.call_id else ToolRequest(call_id, request.name, request.arguments)
+
+    def reserve_call_id(self, proposed: str | None) -> str:
+        """Keep the proposed id where it is present and unused, else give a fresh one (RES-3)."""
+        call_id = proposed
+        while not call_id or call_id in self.call_ids:
+            call_id = self.plan.bindings.ids.new()
+        self.call_ids[call_id] = None
+        return call_id
+
+    def close_round(self, outcomes: Sequence[ToolOutcome]) -> None:
+        """Count the round and what its calls gave and spent."""
+        for outcome in outcomes:
+            if outcome.usage:
+                self.usage += outcome.usage
+        self._tool_outcomes.extend(outcomes)
+        self.rounds += 1
+        self.round = None
+
+    def note_trace(self, trace: StageTrace) -> None:
+        """Keep a stage's trace until it becomes an event."""
+        self._traces.append(trace)
+
+    def take_traces(self) -> tuple[StageTrace, ...]:
+        """Hand over the traces that are no events yet."""
+        traces = tuple(self._traces)
+        self._traces.clear()
+        return traces
+
+    # -- pausing
+
+    def pause(self, raised: Sequence[Interrupt]) -> tuple[Interrupt, ...]:
+        """Settle what the run waits for, in request order, every id unique in the run (HK-5).
+
+        What was open before and was not reached this time (its call was not started again) stays open.
+        """
+        claimed = [self._claim_interrupt(interrupt) for interrupt in raised]
+        known = self.current_round.outcomes
+        claimed.extend(left for left in self._open_interrupts.values() if left.call_id not in known)
+        order = {request.call_id: place for place, request in enumerate(self.current_round.requests)}
+        claimed.sort(key=lambda interrupt: order.get(interrupt.call_id, -1))
+        self.interrupts = tuple(claimed)
+        return self.interrupts
+
+    def _claim_interrupt(self, interrupt: Interrupt) -> Interrupt:
+        before = self._open_interrupts.pop(interrupt.id, None)
+        if before is not None and before.call_id == interrupt.call_id:
+            return before
+        unique, number = interrupt.id, 1
+        while unique in self._interrupt_ids:
+            number += 1
+            unique = f"{interrupt.id}#{number}"
+        self._interrupt_ids[unique] = None
+        if unique == interrupt.id:
+            return interrupt
+        return Interrupt(unique, interrupt.kind, interrupt.payload, interrupt.call_id)
+
+    @property
+    def interrupt_ids(self) -> tuple[str, ...]:
+        """Every interrupt id used in the run so far."""
+        return tuple(self._interrupt_ids)
+
+    # -- for capabilities
+
+    def scratch(self, namespace: str) -> dict[str, Any]:
+        """Give the notes of one capability, its own in this invocation (RCX-7)."""
+        return self._scratch.setdefault(namespace, {})
+
+    def spawn(
+        self, work: Coroutine[Any, Any, T], *, owner: str, purpose: str, deadline_seconds: float | None = None
+    ) -> asyncio.Task[T]:
+        """Run background work that ends with the run (RCX-8); see RunLifecycle.spawn."""
+        return self.lifecycle.spawn(work, owner=owner, purpose=purpose, deadline_seconds=deadline_seconds)
+
+    # -- the end
+
+    def finish(self, output: Any, messages: tuple[Any, ...], stop_reason: str | None) -> None:
+        """Keep what the finish phase found."""
+        self._output = output
+        self.messages = messages
+        self.stop_reason = stop_reason
+
+    def outcome(self) -> InvocationOutcome[Any]:
+        """Give what the run has come to (EVT-6)."""
+        return InvocationOutcome(
+            self.text,
+            self._output,
+            self.messages,
+            self.tool_outcomes,
+            self.usage,
+            self.run_id,
+            self.duration_ms,
+            self.stop_reason,
+        )
+
+    def refresh_duration(self) -> float:
+        """Measure the running time of this invocation again, in milliseconds (STG-5)."""
+        self.duration_ms = self.lifecycle.running_seconds * 1000
+        return self.duration_ms
+
+    @property
+    def report(self) -> TeardownReport | None:
+        """How the invocation ended, None while it has not (RCX-11)."""
+        return self.lifecycle.report
+
+    async def teardown(self, reason: str) -> TeardownReport:
+        """End the invocation, once; asked again, the same report (RCX-11)."""
+        return await self.lifecycle.teardown(reason)
+
+
+def _identify(
+    plan: InvocationPlan, run_id: str | None, restored: PauseRecord | None, identity: RunIdentity | None
+) -> RunIdentity:
+    named = {name for name in (run_id, restored and restored.run_id, identity and identity.run_id) if name}
+    if len(named) > 1:
+        raise ContractViolationError(f"one context cannot serve several runs: {', '.join(sorted(named))}")
+    if restored is not None and restored.plan_id != plan.identity.plan_id:
+        msg = f"run {restored.run_id} was recorded with plan {restored.plan_id}, not {plan.identity.plan_id}"
+        raise ContractViolationError(msg)
+    if identity is not None:
+        return identity
+    if restored is not None:
+        depth = 0 if restored.parent_run_id is None else 1
+        return RunIdentity(restored.run_id, restored.root_run_id, restored.parent_run_id, depth)
+    return RunIdentity.root(named.pop() if named else plan.bindings.ids.new())

@@ -1,0 +1,81 @@
+"""One model turn, asked for whole or piece by piece: the loop sees the same either way (IPL-2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+
+from turnfleet_kernel.context import RequestContext
+from turnfleet_kernel.contracts.values import Delta, ModelTurn
+from turnfleet_kernel.errors import ContractViolationError
+from turnfleet_kernel.ports import ModelPort, ModelRound, Transcript
+
+__all__ = ["ModelExchange"]
+
+_DOING = "calling the model"
+_KINDS = frozenset({"text", "reasoning", "tool_call"})
+
+
+class ModelExchange:
+    """Asks for a turn: ``next()`` until None, then ``turn()``; ``close()`` on every path."""
+
+    __slots__ = ("_asked", "_ctx", "_deltas", "_model", "_round", "_shown", "_stream", "_transcript", "_turn")
+
+    def __init__(self, ctx: RequestContext, model: ModelPort, transcript: Transcript, *, stream: bool) -> None:
+        """Prepare; the model is asked with the first next()."""
+        self._ctx = ctx
+        self._model = model
+        self._transcript = transcript
+        self._stream = stream
+        self._asked = False
+        self._round: ModelRound | None = None
+        self._deltas: AsyncIterator[Delta] | None = None
+        self._shown: deque[Delta] = deque()
+        self._turn: ModelTurn | None = None
+
+    async def next(self) -> Delta | None:
+        """Give the next piece to show, None when the turn is finished."""
+        if not self._stream:
+            return await self._next_shown()
+        delta = await self._ctx.lifecycle.bounded(self._following(), doing=_DOING)
+        if delta is not None and delta.kind not in _KINDS:
+            raise ContractViolationError(f"run {self._ctx.run_id}: the model port gave a delta of kind {delta.kind!r}")
+        return delta
+
+    async def _next_shown(self) -> Delta | None:
+        if not self._asked:
+            self._asked = True
+            turn = await self._ctx.lifecycle.bounded(self._model.invoke(self._transcript), doing=_DOING)
+            self._turn = turn
+            if turn.shown is not None:
+                self._shown.extend(turn.shown)
+            elif turn.text:
+                self._shown.append(Delta("text", turn.text))
+        return self._shown.popleft() if self._shown else None
+
+    async def _following(self) -> Delta | None:
+        if self._deltas is None:
+            self._round = self._model.stream(self._transcript)
+            self._deltas = aiter(self._round.deltas())
+        async for delta in self._deltas:
+            return delta
+        return None
+
+    def turn(self) -> ModelTurn:
+        """Give the finished turn."""
+        if self._turn is None and self._round is not None:
+            self._turn = self._round.result()
+        if not isinstance(self._turn, ModelTurn):
+            raise ContractViolationError(f"run {self._ctx.run_id}: the model port gave no ModelTurn")
+        return self._turn
+
+    async def close(self) -> None:
+        """Close the stream of deltas, wherever it stands."""
+        deltas, self._deltas = self._deltas, None
+        close = getattr(deltas, "aclose", None)
+        if close is None:
+            return
+        if self._turn is not None:
+            await self._ctx.lifecycle.bounded(close(), doing="closing the model's stream")
+        else:
+            await self._ctx.lifecycle.close_quietly("model stream", close)

@@ -1,0 +1,240 @@
+"""Running the stages of a phase, in program order (STG-1, STG-3, STG-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any
+
+from turnfleet_kernel.context import RequestContext
+from turnfleet_kernel.contracts.frozen import freeze
+from turnfleet_kernel.contracts.interrupts import InvocationPaused
+from turnfleet_kernel.contracts.stages import Phase, Stage, StageHandler, StageResult, StageTrace, TraceOutcome
+from turnfleet_kernel.contracts.values import (
+    ModelTurn,
+    PromptAssembly,
+    ToolOutcome,
+    ToolRequest,
+    TurnRequest,
+)
+from turnfleet_kernel.errors import ContractViolationError
+from turnfleet_kernel.frame import StageFrame
+from turnfleet_kernel.plan import InvocationPlan
+from turnfleet_kernel.ports import Transcript
+from turnfleet_kernel.teardown import describe
+
+__all__ = ["CapabilityRungs"]
+
+_MAY_RETURN: Mapping[Phase, str | None] = {
+    Phase.RESOLVE: "publish",
+    Phase.COMPILE: "assembly",
+    Phase.PRE_MODEL: None,
+    Phase.POST_MODEL: None,
+    Phase.PRE_TOOL: "requests",
+    Phase.POST_TOOL: "transcript",
+    Phase.FINALIZE: None,
+}
+"""The one field of a StageResult that each phase takes."""
+
+_FIELDS = ("publish", "assembly", "requests", "transcript")
+_NOTHING = StageResult()
+
+
+class CapabilityRungs:
+    """The stages of one invocation. Traces are left on the context, also when a stage fails."""
+
+    __slots__ = ("_ctx", "_handlers", "_plan", "_request", "assembly")
+
+    def __init__(
+        self,
+        plan: InvocationPlan,
+        ctx: RequestContext,
+        request: TurnRequest,
+        handlers: Mapping[str, StageHandler] | None = None,
+    ) -> None:
+        """Attach to an invocation; ``handlers`` replaces the handlers of stages by their id."""
+        self._plan = plan
+        self._ctx = ctx
+        self._request = request
+        self._handlers = handlers or {}
+        self.assembly: PromptAssembly | None = None
+        """What the turn was opened with."""
+
+    def has(self, phase: Phase) -> bool:
+        """Tell whether a phase holds any stage: an empty one is not dispatched."""
+        return bool(self._plan.stage_program.by_phase[phase])
+
+    async def dispatch_resolve(self) -> dict[str, Any]:
+        """Run the RESOLVE stages; gives what they published.
+
+        Raises:
+            ContractViolationError: a key published twice; names the stage.
+        """
+        published: dict[str, Any] = {}
+        frame = self._frame(Phase.RESOLVE)
+        for stage in self._plan.stage_program.by_phase[Phase.RESOLVE]:
+            for key, value in ((await self._run(stage, frame)).publish or {}).items():
+                if key in published or key == "decisions":
+                    raise ContractViolationError(f"stage {stage.stage_id!r} publishes {key!r}, which is taken")
+                published[key] = _frozen(stage, key, value)
+        return published
+
+    async def dispatch_compile(self, assembly: PromptAssembly) -> PromptAssembly:
+        """Run the COMPILE stages; each sees the assembly that the one before left."""
+        frame = replace(self._frame(Phase.COMPILE), assembly=assembly)
+        for stage in self._plan.stage_program.by_phase[Phase.COMPILE]:
+            amended = (await self._run(stage, frame)).assembly
+            if amended is not None:
+                frame = replace(frame, assembly=amended)
+        return frame.assembly or assembly
+
+    async def dispatch_pre_model(self, transcript: Transcript) -> None:
+        """Run the stages before a model call."""
+        await self._run_all(self._frame(Phase.PRE_MODEL, transcript))
+
+    async def dispatch_post_model(self, transcript: Transcript, turn: ModelTurn) -> None:
+        """Run the stages that judge a finished turn before withheld text of it leaves."""
+        await self._run_all(self._frame(Phase.POST_MODEL, transcript, turn))
+
+    async def dispatch_pre_tool(
+        self, transcript: Transcript, turn: ModelTurn, requests: tuple[ToolRequest, ...]
+    ) -> tuple[ToolRequest, ...]:
+        """Run the stages before a round's calls; gives the requests as amended.
+
+        Raises:
+            ContractViolationError: a stage invented or dropped a call id; names the stage.
+            InvocationPaused: a stage waits for people; no call of the round has started.
+        """
+        frame = self._frame(Phase.PRE_TOOL, transcript, turn, requests)
+        for stage in self._plan.stage_program.by_phase[Phase.PRE_TOOL]:
+            amended = (await self._run(stage, frame)).requests
+            if amended is not None:
+                frame = replace(frame, requests=_same_calls(stage, frame.requests or (), amended))
+        return frame.requests or ()
+
+    async def dispatch_post_tool(
+        self,
+        transcript: Transcript,
+        turn: ModelTurn,
+        requests: tuple[ToolRequest, ...],
+        outcomes: tuple[ToolOutcome, ...],
+    ) -> Transcript:
+        """Run the stages after a round was closed; gives the transcript, possibly replaced."""
+        frame = self._frame(Phase.POST_TOOL, transcript, turn, requests, outcomes)
+        for stage in self._plan.stage_program.by_phase[Phase.POST_TOOL]:
+            replacement = (await self._run(stage, frame)).transcript
+            if replacement is not None:
+                frame = replace(frame, transcript=replacement)
+        return frame.transcript
+
+    async def dispatch_finalize(self, transcript: Transcript) -> None:
+        """Run the stages that commit a finished run."""
+        await self._run_all(self._frame(Phase.FINALIZE, transcript, outcomes=self._ctx.tool_outcomes))
+
+    # -- one stage
+
+    def _frame(
+        self,
+        phase: Phase,
+        transcript: Transcript = None,
+        turn: ModelTurn | None = None,
+        requests: tuple[ToolRequest, ...] | None = None,
+        outcomes: tuple[ToolOutcome, ...] | None = None,
+    ) -> StageFrame:
+        ctx = self._ctx
+        return StageFrame(
+            self._plan,
+            self._request,
+            phase,
+            ctx.identity,
+            ctx.scratch,
+            ctx.resolved,
+            self.assembly,
+            transcript,
+            turn,
+            requests,
+            outcomes,
+        )
+
+    async def _run_all(self, frame: StageFrame) -> None:
+        for stage in self._plan.stage_program.by_phase[frame.phase]:
+            await self._run(stage, frame)
+
+    async def _run(self, stage: Stage, frame: StageFrame) -> StageResult:
+        clock = self._plan.bindings.clock
+        began = clock.monotonic()
+        outcome: TraceOutcome = "failed"
+        try:
+            handler = self._handlers.get(stage.stage_id, stage.handler)
+            given = await self._ctx.lifecycle.bounded(_handle(handler, frame), doing=f"running stage {stage.stage_id}")
+            outcome = "ok"
+        except InvocationPaused as pause:
+            outcome = "paused"
+            if stage.phase is not Phase.PRE_TOOL:
+                outcome = "failed"
+                msg = f"stage {stage.stage_id!r} paused in {stage.phase.value}; only a pre-tool stage may"
+                raise ContractViolationError(msg) from pause
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except Exception as error:
+            if self._ctx.lifecycle.owns_timeout(error):
+                outcome = "cancelled"
+                raise
+            self._ctx.lifecycle.notes.stage_failures.append(describe(f"stage {stage.stage_id}", error))
+            if stage.on_error == "fail":
+                raise
+            return _NOTHING
+        finally:
+            duration_ms = (clock.monotonic() - began) * 1000
+            self._ctx.note_trace(StageTrace(stage.stage_id, stage.phase, outcome, duration_ms))
+        return _checked(stage, given)
+
+
+async def _handle(handler: StageHandler, frame: StageFrame) -> object:
+    given = handler(frame)
+    if given is None or isinstance(given, StageResult):
+        return given
+    return await given if isawaitable(given) else given
+
+
+def _checked(stage: Stage, given: object) -> StageResult:
+    """Hold a stage to what its phase may return."""
+    if given is None:
+        return _NOTHING
+    if not isinstance(given, StageResult):
+        msg = f"stage {stage.stage_id!r} returned a {type(given).__name__}; it may return a StageResult or None"
+        raise ContractViolationError(msg)
+    allowed = _MAY_RETURN[stage.phase]
+    for name in _FIELDS:
+        if name != allowed and getattr(given, name) is not None:
+            raise ContractViolationError(f"stage {stage.stage_id!r} returned {name!r} from {stage.phase.value}")
+    return given
+
+
+def _frozen(stage: Stage, key: str, value: object) -> Any:
+    try:
+        return freeze(value)
+    except TypeError as problem:
+        raise ContractViolationError(f"stage {stage.stage_id!r} publishes {key!r}: {problem}") from problem
+
+
+def _same_calls(
+    stage: Stage, before: tuple[ToolRequest, ...], amended: tuple[ToolRequest, ...]
+) -> tuple[ToolRequest, ...]:
+    """Give amended requests in the order of the original ones; none may be missing or new."""
+    by_id = {request.call_id: request for request in amended}
+    ids = [request.call_id for request in before]
+    if len(amended) != len(ids) or by_id.keys() != set(ids):
+        dropped = [str(call_id) for call_id in ids if call_id not in by_id]
+        invented = [str(request.call_id) for request in amended if request.call_id not in ids]
+        msg = (
+            f"stage {stage.stage_id!r} may amend requests, not choose them: "
+            f"dropped {', '.join(dropped) or 'none'}, invented {', '.join(invented) or 'none'}, "
+            f"{len(amended)} returned for {len(ids)}"
+        )
+        raise ContractViolationError(msg)
+    return tuple(by_id[call_id] for call_id in ids)

@@ -1,0 +1,285 @@
+"""What tests of agents need, theirs and ours: scripted models, plain functions as tools, sinks that remember.
+
+::
+
+    plan = make_plan([call("add", a=1, b=2), "three"], tools={"add": lambda a, b: a + b})
+    outcome = await InvocationKernel().run(plan, TurnRequest("1 + 2?"))
+    assert outcome.text == "three"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.limits import PlanLimits
+from turnfleet_kernel.contracts.stages import Stage
+from turnfleet_kernel.contracts.values import (
+    Delta,
+    ModelTurn,
+    RunIdentity,
+    ToolDescription,
+    ToolOutcome,
+    ToolRequest,
+    UsageDelta,
+)
+from turnfleet_kernel.conversation import ListConversation
+from turnfleet_kernel.defaults import SystemClock, SystemIds
+from turnfleet_kernel.identity import current_run_identity
+from turnfleet_kernel.plan import InvocationPlan, ModelPalette, PlanBindings, PlanIdentity, StageProgram
+from turnfleet_kernel.ports import (
+    Clock,
+    ConversationPort,
+    EventSink,
+    Ids,
+    ModelPort,
+    ModelRound,
+    ResponsePort,
+    ToolPort,
+    Transcript,
+)
+
+__all__ = [
+    "CountingIds",
+    "ListConversation",
+    "ManualClock",
+    "RecordingSink",
+    "ScriptedModel",
+    "ToolBox",
+    "call",
+    "calls",
+    "make_plan",
+]
+
+Step: TypeAlias = "ModelTurn | str | BaseException | tuple[float, Step]"
+"""A turn, its text, an exception to raise, or one of these after so many seconds."""
+
+
+def call(name: str, /, call_id: str | None = None, **arguments: Any) -> ModelTurn:
+    """Give a turn that asks for one tool call."""
+    return calls(ToolRequest(call_id, name, arguments))
+
+
+def calls(*requests: ToolRequest, text: str = "") -> ModelTurn:
+    """Give a turn that asks for several tool calls at once."""
+    return ModelTurn(text, UsageDelta(requests=1), "tool_calls", requests)
+
+
+class ScriptedModel:
+    """A model that says what it was told to say, step by step, in each run from the first.
+
+    Which step is next is counted by run; a run that goes on in another process (or with another ScriptedModel) goes
+    on where its transcript stands. ``calls`` keeps the transcript of every call as it was then. Streams word by word.
+
+    Raises:
+        AssertionError: a run asks for more steps than there are.
+    """
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        """Say these steps."""
+        self._steps = tuple(steps)
+        self._next: dict[str | None, int] = {}
+        self.calls: list[Any] = []
+
+    async def invoke(self, transcript: Transcript) -> ModelTurn:
+        """Take the next step."""
+        return await self._take(self._place(transcript))
+
+    def stream(self, transcript: Transcript) -> ModelRound:
+        """Take the next step, word by word."""
+        return _ScriptedRound(self, self._place(transcript))
+
+    def _place(self, transcript: Transcript) -> int:
+        self.calls.append(list(transcript) if isinstance(transcript, list) else transcript)
+        identity = current_run_identity()
+        run_id = None if identity is None else identity.run_id
+        place = max(self._next.get(run_id, 0), _turns_taken(transcript))
+        self._next[run_id] = place + 1
+        return place
+
+    async def _take(self, place: int) -> ModelTurn:
+        if place >= len(self._steps):
+            raise AssertionError(f"the script has {len(self._steps)} steps; step {place + 1} was asked for")
+        step = self._steps[place]
+        while isinstance(step, tuple):
+            delay, step = step
+            await asyncio.sleep(delay)
+        if isinstance(step, BaseException):
+            raise step
+        return step if isinstance(step, ModelTurn) else ModelTurn(step, UsageDelta(requests=1), "stop")
+
+
+class _ScriptedRound:
+    def __init__(self, model: ScriptedModel, place: int) -> None:
+        self._model = model
+        self._place = place
+        self._turn: ModelTurn | None = None
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        turn = await self._model._take(self._place)  # noqa: SLF001 - the two are one thing
+        if turn.shown is not None:
+            for delta in turn.shown:
+                yield delta
+        else:
+            for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+$", turn.text):
+                yield Delta("text", word)
+        self._turn = turn
+
+    def result(self) -> ModelTurn:
+        if self._turn is None:
+            raise AssertionError("result() was asked for before the deltas were exhausted")
+        return self._turn
+
+
+def _turns_taken(transcript: Transcript) -> int:
+    """Count the assistant's messages since the last prompt, where the transcript is a list of messages."""
+    taken = 0
+    for message in reversed(transcript if isinstance(transcript, list) else []):
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            break
+        taken += role == "assistant"
+    return taken
+
+
+class ToolBox:
+    """Functions as tools, plain or async. What they return is the value; what they raise is the run's to handle."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        schemas: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Offer these functions; ``schemas`` holds JSON Schemas of arguments, by name."""
+        self._functions = dict(functions or {})
+        self._schemas = dict(schemas or {})
+
+    async def call(self, request: ToolRequest) -> ToolOutcome:
+        """Call a function with the request's arguments by name."""
+        function = self._functions.get(request.name)
+        if function is None:
+            error = f"there is no tool {request.name!r}; there is {', '.join(self._functions) or 'none'}"
+            return ToolOutcome(str(request.call_id), request.name, error=error)
+        value = function(**request.arguments)
+        if inspect.isawaitable(value):
+            value = await value
+        return ToolOutcome(str(request.call_id), request.name, value)
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Give the schema declared for a name."""
+        return self._schemas.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """List the functions."""
+        return tuple(self._functions)
+
+    def describe(self, name: str) -> ToolDescription:
+        """Describe a function by its docstring."""
+        return ToolDescription(name, inspect.getdoc(self._functions[name]) or "", self.schema(name))
+
+
+class RecordingSink:
+    """A sink that keeps what it is given; bound to each run it serves, it keeps that too."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.events: list[KernelEvent] = []
+        self.bound: list[tuple[RunIdentity, Mapping[str, Any]]] = []
+        self.closed = 0
+
+    def bind(self, identity: RunIdentity, metadata: Mapping[str, Any]) -> RecordingSink:
+        """Note the run; one list serves all runs."""
+        self.bound.append((identity, metadata))
+        return self
+
+    async def deliver(self, event: KernelEvent) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    async def close(self) -> None:
+        """Count the runs that ended."""
+        self.closed += 1
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of all events, in order."""
+        return [event.kind for event in self.events]
+
+
+class ManualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, start: datetime = datetime(2024, 1, 1, tzinfo=UTC)) -> None:
+        """Start at a moment."""
+        self._start = start
+        self._passed = 0.0
+
+    def now(self) -> datetime:
+        """Tell the time."""
+        return self._start + timedelta(seconds=self._passed)
+
+    def monotonic(self) -> float:
+        """Tell the seconds passed."""
+        return self._passed
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._passed += seconds
+
+
+class CountingIds:
+    """Ids that can be foretold: ``id-1``, ``id-2`` and so on."""
+
+    def __init__(self, prefix: str = "id") -> None:
+        """Count from one."""
+        self._prefix = prefix
+        self._given = 0
+
+    def new(self) -> str:
+        """Give the next one."""
+        self._given += 1
+        return f"{self._prefix}-{self._given}"
+
+
+def make_plan(
+    model: ModelPort | ModelPalette | Sequence[Step] | None = None,
+    tools: Mapping[str, Callable[..., Any]] | ToolPort | None = None,
+    stages: Iterable[Stage] = (),
+    sink: EventSink | None = None,
+    *,
+    name: str = "test",
+    instructions: str = "",
+    conversation: ConversationPort | None = None,
+    response: ResponsePort | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    **limits: Any,
+) -> InvocationPlan:
+    """Make a compiled plan from parts.
+
+    ``model`` may be the steps of a ScriptedModel, ``tools`` a dict of functions; ``limits`` are those of PlanLimits.
+    Plans of the same name have the same plan id.
+    """
+    bound = ScriptedModel(model or ["done"]) if model is None or isinstance(model, Sequence) else model
+    return InvocationPlan(
+        identity=PlanIdentity(hashlib.sha256(name.encode()).hexdigest(), name),
+        instructions=instructions,
+        limits=PlanLimits(**limits),
+        bindings=PlanBindings(
+            model=bound,
+            tools=ToolBox(tools) if tools is None or isinstance(tools, Mapping) else tools,
+            conversation=conversation or ListConversation(),
+            response=response,
+            event_sink=sink,
+            clock=clock or SystemClock(),
+            ids=ids or SystemIds(),
+        ),
+        stage_program=StageProgram(tuple(stages)),
+    )
