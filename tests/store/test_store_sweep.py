@@ -1,5 +1,7 @@
 """What the sweep does with what is due: take back, offer, decide, expire, bury, forget (DESIGN 1, 4)."""
 
+from typing import Any
+
 import pytest
 from store.kit import APPROVE, AT_ONCE, REJECT, Bench, approval, ending
 
@@ -205,7 +207,8 @@ async def test_forgotten_runs_leave_the_indexes(bench: Bench) -> None:
     await bench.expire_record("r1")
     for name in ("r1", "r2"):
         gone = bench.keys.prefix(bench.keys.shard(name)) + "gone"
-        for member in await bench.look.zrange(gone, 0, -1):
+        members: Any = await bench.look.zrange(gone, 0, -1)
+        for member in members:
             await bench.look.zincrby(gone, -60_000, member)
         await bench.sweep(name)
     left = {key: [run for run, _ in value] for key, (value, _) in (await bench.dump()).items() if b":r:" not in key}

@@ -33,7 +33,10 @@ Heard: TypeAlias = bytes | Notice
 
 
 class Subscription:
-    """One subscriber of one channel: an async context manager that gives an async iterator."""
+    """One subscriber of one channel: an async context manager that gives an async iterator (itself).
+
+    Waiting for the next message may be cancelled, and begun again, without losing one.
+    """
 
     def __init__(self, listener: "AsyncListener", channel: str) -> None:
         self.channel = channel.encode()
@@ -45,7 +48,7 @@ class Subscription:
     async def __aenter__(self) -> AsyncIterator[Heard]:
         """Subscribe; the first thing heard is `LOOK`, once nothing published from then on can be missed."""
         self._listener.add(self)
-        return self._iterate()
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -54,14 +57,16 @@ class Subscription:
         await self._listener.remove(self)
         self.end()
 
-    async def _iterate(self) -> AsyncIterator[Heard]:
-        while True:
-            while self._heard:
-                yield self._heard.popleft()
+    def __aiter__(self) -> AsyncIterator[Heard]:
+        return self
+
+    async def __anext__(self) -> Heard:
+        while not self._heard:
             if self._over:
-                return
+                raise StopAsyncIteration
             self._news.clear()
             await self._news.wait()
+        return self._heard.popleft()
 
     def tell(self, heard: Heard) -> None:
         """Take a message; when there are too many, forget them all and remember that something was missed."""

@@ -14,7 +14,7 @@ append(run, facts, writing)
 leave(run, facts, 'finish', writing.seq, now)
 if usage then set(run, 'usage', usage) end
 local earlier, payload = recorded_end(facts)
-if earlier and earlier ~= state then
+if earlier then
   end_with(run, facts, earlier, payload, ttl)
 else
   if outcome then set(run, 'outcome', outcome) end
