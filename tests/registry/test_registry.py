@@ -110,7 +110,7 @@ def test_the_policy_is_readable() -> None:
         ({"approval": True, "expires_in": 1, "on_expiry": Answer(1)}, "decides no approval; it takes one of Approve"),
         ({"approval": True, "expires_in": 1, "on_expiry": Retry()}, "decides no approval"),
         ({"expires_in": 1, "on_expiry": Reject()}, "this tool asks for none"),
-        ({"approval": True, "expires_in": 1, "on_expiry": Edit({"amount": 1})}, "on_expiry edits the arguments"),
+        ({"approval": True, "expires_in": 1, "on_expiry": Edit({"amount": 1})}, "on_expiry edits to what does not fit"),
         ({"name": "pay back"}, "is no name that every provider lets a model call"),
     ],
 )
@@ -253,9 +253,7 @@ def test_unregistered_names_are_unknown_however_well_known_they_are() -> None:
     """A plan cannot make a worker spend money on a model that its owner did not offer; all names in one error."""
     registry = Registry()
     registry.model("support", Echo())
-    spec = PlanSpec(
-        name="p", model="openai:gpt-5-mini", tools=("ask", "wipe"), stages=("redact",), delegates=("child",)
-    )
+    spec = plan(model="openai:gpt-5-mini", tools=("ask", "wipe"), stages=("redact",), delegates=("child",))
     with pytest.raises(PlanError) as refused:
         compile_plan(spec, registry)
     assert refused.value.unknown == {

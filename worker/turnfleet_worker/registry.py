@@ -5,19 +5,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 
-from turnfleet_kernel.contracts.interrupts import Decision
+from turnfleet_kernel.compile import compile_plan, unknown_names
+from turnfleet_kernel.contracts.interrupts import Decision, Edit
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.contracts.stages import Stage
 from turnfleet_kernel.errors import PlanError
 from turnfleet_kernel.ports import ModelPort, ResponsePort, ToolPort
 from turnfleet_worker.approval import approval_stages
 from turnfleet_worker.ask import ASK, make_ask
-from turnfleet_worker.errors import RegistrationError
+from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
+from turnfleet_worker.errors import ArgumentsError, RegistrationError
 from turnfleet_worker.models.factories import ModelFactory, model_factory
 from turnfleet_worker.models.response import JsonResponse
 from turnfleet_worker.places import caller, place_of
 from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declared_roles
-from turnfleet_worker.signatures import read_signature
+from turnfleet_worker.signatures import Signature, read_signature
 from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolport import BoundTools, RegisteredTool, as_coroutine
 
@@ -42,7 +44,8 @@ class Registry:
         self._models: dict[str, ModelFactory] = {}
         self._tools: dict[str, RegisteredTool] = {}
         self._stages: dict[str, StageFactory] = {}
-        self._delegates: dict[str, PlanSpec] = {}
+        self._delegates: dict[str, Delegate] = {}
+        self._delegate_policies: dict[str, ToolPolicy] = {}
         self._places: dict[tuple[str, str], str] = {}
         self._claim("tool", ASK, "built in; configure it with registry.ask(…)")
         self._set_ask((), None, None)
@@ -141,10 +144,16 @@ class Registry:
             return partial(self._add_stage, name)
         return self._add_stage(name, factory)
 
-    def delegate(self, name: str, plan: PlanSpec) -> None:
-        """Offer a plan as a child agent, which other plans call as a tool of this name (DEL-1)."""
-        self._claim("delegate", name, caller())
-        self._delegates[name] = plan
+    def delegate(self, name: str, plan: PlanSpec, *, description: str | None = None) -> None:
+        """Offer a plan as a child agent, which other plans call as a tool of this name with a `prompt` (DEL-1).
+
+        `description` tells the calling model what the agent is for. Raises `RegistrationError`.
+        """
+        child = Delegate(plan, description or f"Hand a task to the agent {name}.")
+        tool = self._delegate_tool(name, child)
+        self._claim("delegate", tool.signature.name, caller())
+        self._delegates[name] = child
+        self._delegate_policies[name] = tool.policy
 
     def reconcile(self, tool: str | Callable[..., Any]) -> Callable[[FunctionT], FunctionT]:
         """Decorate the function that finds out, after a crash, whether a call of `tool` took effect.
@@ -177,10 +186,8 @@ class Registry:
 
         A delegate's is that of an idempotent tool: a child goes on where it stood, and is never in doubt.
         """
-        if name in self._delegates:
-            return ToolPolicy(tool=name, idempotent=True)
         tool = self._tools.get(name)
-        return None if tool is None else tool.policy
+        return self._delegate_policies.get(name) if tool is None else tool.policy
 
     def describe_capabilities(self) -> dict[str, Any]:
         """List what this worker can run, as JSON for its announcement; tools with the digest of their schema."""
@@ -205,8 +212,14 @@ class Registry:
         return name in self._models
 
     def bind_tools(self, spec: PlanSpec) -> ToolPort:
-        """Give the plan's manifest: its tools and delegates, and no other (IPL-5)."""
-        return BoundTools({name: self._tools[name] for name in spec.tools}, self._threads)
+        """Give the plan's manifest: its tools and delegates, and no other (IPL-5).
+
+        Raises `PlanError` when a delegate's own plan names what does not exist.
+        """
+        check_delegates(spec, self._delegates, lambda child: unknown_names(child, self))
+        bound = {name: self._tools[name] for name in spec.tools}
+        bound.update({name: self._delegate_tool(name, self._delegates[name]) for name in spec.delegates})
+        return BoundTools(bound, self._threads)
 
     def bind_model(self, name: str, spec: PlanSpec, tools: ToolPort) -> ModelPort:
         """Give a model for a plan. Raises `PlanError` when its provider cannot be used here."""
@@ -240,6 +253,8 @@ class Registry:
         check_expiry(tool, "approval", expires_in, on_expiry)
         if on_expiry is not None and approval is False:
             raise RegistrationError(f"tool {tool!r}: on_expiry decides an approval, and this tool asks for none")
+        if isinstance(on_expiry, Edit):
+            _check_edit(signature, on_expiry)
         policy = ToolPolicy(
             tool=tool,
             approval=approval,
@@ -268,6 +283,9 @@ class Registry:
             digest=signature.digest,
         )
         self._tools[ASK] = RegisteredTool(function, signature, policy)
+
+    def _delegate_tool(self, name: str, child: Delegate) -> RegisteredTool:
+        return delegate_tool(name, child, lambda spec: compile_plan(spec, self))
 
     def _add_stage(self, name: str, factory: FactoryT) -> FactoryT:
         if not callable(factory):
@@ -303,3 +321,10 @@ class Registry:
             if tool.function is function:
                 return name
         return str(getattr(function, "__name__", function))
+
+
+def _check_edit(signature: Signature, edit: Edit) -> None:
+    try:
+        signature.bind(edit.arguments)
+    except ArgumentsError as unfit:
+        raise RegistrationError(f"tool {signature.name!r}: on_expiry edits to what does not fit. {unfit}") from unfit

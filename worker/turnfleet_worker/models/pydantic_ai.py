@@ -39,6 +39,9 @@ _LATER = (
     theirs.ModelServerError,
     theirs.ModelUnavailableError,
 )
+UNREADABLE = "(these arguments are no JSON object)"
+"""The one argument of a call whose arguments could not be read: the error that names it as unknown explains itself."""
+
 _LATER_STATUS = frozenset({408, 409, 429})
 _SERVER_FAULT = 500
 
@@ -104,7 +107,7 @@ class PydanticAIModel:
         if response.state != "complete":
             raise ModelUnavailableError(f"model {self._name!r} broke off in the middle of its turn ({response.state})")
         calls = tuple(
-            ToolRequest(part.tool_call_id, part.tool_name, part.args_as_dict())
+            ToolRequest(part.tool_call_id, part.tool_name, _arguments(part))
             for part in response.parts
             if isinstance(part, ToolCallPart)
         )
@@ -200,6 +203,14 @@ def _speaks_json(model: Model, response: Mapping[str, Any]) -> bool:
     except NotImplementedError:  # a router asks each of its models
         return False
     return bool(profile.get("supports_json_schema_output")) and response.get("type") == "object"
+
+
+def _arguments(call: ToolCallPart) -> dict[str, Any]:
+    """Read a call's arguments; what is no JSON object becomes one that fits no tool, and says why (TOL-3)."""
+    try:
+        return call.args_as_dict(raise_if_invalid=True)
+    except (ValueError, AssertionError):
+        return {UNREADABLE: call.args}
 
 
 def _pieces(event: ModelResponseStreamEvent) -> Iterator[Delta]:
