@@ -1,0 +1,139 @@
+"""The composition root: every adapter of a worker process is constructed here and nowhere else."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from celery import Celery
+
+from turnfleet.store import Keys
+from turnfleet.store.executor import AsyncExecutor, SyncExecutor
+from turnfleet.store.records import SweepPolicy
+from turnfleet.wire.envelope import VERSION
+from turnfleet.wire.publish import Publisher
+from turnfleet_kernel import InvocationKernel, PlanSpec
+from turnfleet_kernel.compile import unknown_names
+from turnfleet_worker.announcement import Announcer
+from turnfleet_worker.celery_app import build
+from turnfleet_worker.control import ControlListener
+from turnfleet_worker.heartbeat import Heartbeat
+from turnfleet_worker.host import Parts, WorkerHost
+from turnfleet_worker.invocation import Bench
+from turnfleet_worker.offers import Offers
+from turnfleet_worker.people import MILLISECONDS
+from turnfleet_worker.plans import Plans
+from turnfleet_worker.registry import Registry
+from turnfleet_worker.settings import WorkerSettings
+from turnfleet_worker.sweep import Sweeper
+from turnfleet_worker.turns import Turns
+
+ANNOUNCED_BEATS = 4
+"""A worker that missed this many heartbeats is no longer counted among the living."""
+
+
+def create_app(
+    registry: Registry,
+    url: str,
+    *,
+    name: str = "default",
+    broker_url: str | None = None,
+    settings: WorkerSettings | None = None,
+    allow_eviction: bool = False,
+) -> Celery:
+    """Return the Celery app of a fleet: `celery -A myfleet worker -c 200` hosts its runs.
+
+    `url` is the run store's Redis, and the broker's too unless `broker_url` names another. `name` is the fleet's.
+    `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. Nothing is connected
+    here. Raises `InvalidId` for a name that queue and key names cannot carry.
+    """
+    settings = settings or WorkerSettings()
+    keys = Keys(
+        name,
+        settings.shards,
+        log_batches=settings.event_log_batches,
+        first_look_ms=round(settings.reoffer_after_seconds * MILLISECONDS),
+    )
+
+    def make_host(app: Celery) -> WorkerHost:
+        return _make_host(app, registry, url, keys, settings, allow_eviction=allow_eviction)
+
+    return build(make_host, fleet=name, broker_url=broker_url or url, settings=settings)
+
+
+def _make_host(
+    app: Celery, registry: Registry, url: str, keys: Keys, settings: WorkerSettings, *, allow_eviction: bool
+) -> WorkerHost:
+    host = WorkerHost()
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    executor = AsyncExecutor(url)
+    offers = Offers(Publisher(app, keys.fleet))
+    turns = Turns(executor, keys, offers)
+    started = time.time()  # noqa: TID251 - shown to people; no decision is taken by it
+
+    def body() -> Mapping[str, Any]:
+        return {
+            "worker": worker,
+            "started": started,
+            "in_flight": host.in_flight,
+            "draining": host.draining,
+            "counts": dict(host.counts),
+            "version": version("turnfleet"),
+            "envelopes": [VERSION],
+            **registry.describe_capabilities(),
+        }
+
+    def fits(spec: PlanSpec) -> bool:
+        return not unknown_names(spec, registry)
+
+    host.assemble(
+        Parts(
+            bench=Bench(
+                kernel=InvocationKernel(),
+                executor=executor,
+                keys=keys,
+                registry=registry,
+                settings=settings,
+                draining=lambda: host.draining,
+            ),
+            plans=Plans(registry),
+            offers=offers,
+            turns=turns,
+            heartbeat=Heartbeat(
+                SyncExecutor(url),
+                keys,
+                lease_ms=round(settings.lease_seconds * MILLISECONDS),
+                every_seconds=settings.heartbeat_seconds,
+                verdict=host.heard_beat,
+            ),
+            sweeper=Sweeper(
+                executor,
+                keys,
+                owner=worker,
+                every_seconds=settings.sweep_seconds,
+                policy=SweepPolicy(
+                    max_attempts=settings.max_attempts,
+                    reoffer_after_ms=round(settings.reoffer_after_seconds * MILLISECONDS),
+                    ttl_ms=round(settings.retention_seconds * MILLISECONDS),
+                    quiet_ms=round(settings.lease_seconds * MILLISECONDS),
+                ),
+                offers=offers,
+                turns=turns,
+                fits=fits,
+            ),
+            announcer=Announcer(
+                executor,
+                keys,
+                worker,
+                every_seconds=settings.heartbeat_seconds,
+                ttl_ms=round(settings.heartbeat_seconds * ANNOUNCED_BEATS * MILLISECONDS),
+                body=body,
+            ),
+            control=ControlListener(executor.client, keys, host.heard_cancel),
+            worker=worker,
+            allow_eviction=allow_eviction,
+        )
+    )
+    return host

@@ -1,0 +1,288 @@
+"""Durability as port wrappers: what a run does is journaled on its way through its own ports (DESIGN 2).
+
+The kernel's loop knows none of this, and nothing here adds a stage or an event. A replayed turn or outcome never
+gets here: the kernel's replay ports stand outside of these (HK-4).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from turnfleet.errors import ClaimLost
+from turnfleet_kernel.calls import charged
+from turnfleet_kernel.context import RequestContext
+from turnfleet_kernel.contracts.canonical import digest
+from turnfleet_kernel.contracts.frozen import thaw
+from turnfleet_kernel.contracts.interrupts import (
+    Approve,
+    Edit,
+    Interrupt,
+    InvocationPaused,
+    InvocationPreempted,
+    Reject,
+)
+from turnfleet_kernel.contracts.plain import plain_json
+from turnfleet_kernel.contracts.values import (
+    Delta,
+    ModelTurn,
+    PromptAssembly,
+    ToolDescription,
+    ToolOutcome,
+    ToolRequest,
+)
+from turnfleet_kernel.plan import InvocationPlan, ModelPalette
+from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
+from turnfleet_worker import journal
+from turnfleet_worker.policy import ToolPolicy
+from turnfleet_worker.writer import CancelRequested, RunWriter
+
+
+class RunJournal:
+    """One invocation's pen: knows where the run stands, and writes what the wrappers see.
+
+    `doubtful`: call ids that an earlier worker started and left no receipt of. `draining` says whether the process
+    hands its runs over. `context` and `position` are set by the host as soon as they exist.
+    """
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        *,
+        position: int,
+        receipts: Mapping[str, ToolOutcome],
+        doubtful: Mapping[str, journal.Entry],
+        draining: Callable[[], bool],
+    ) -> None:
+        self._writer = writer
+        self._draining = draining
+        self._receipts = dict(receipts)
+        self.doubtful = dict(doubtful)
+        self.context: RequestContext | None = None
+        self.position = position
+        self.transcript: Transcript = None
+
+    def gate(self) -> None:
+        """Hand the run over here if the process is to end: everything so far is recorded (CXL-7)."""
+        if self._draining():
+            raise InvocationPreempted("the worker is stopping")
+
+    def opened(self, transcript: Transcript, dumped: Any) -> None:
+        """Note the transcript that the run starts from."""
+        assert self.context is not None
+        self.transcript = transcript
+        resolved = {name: value for name, value in (self.context.resolved or {}).items() if name != "decisions"}
+        self._writer.entry(journal.opened(dumped, resolved, self.position))
+
+    def before_model(self, transcript: Transcript, dump: Callable[[Transcript], Any]) -> None:
+        """Note a transcript that a stage put in the place of ours, before the model sees it."""
+        self.gate()
+        if transcript is not self.transcript:
+            self.transcript = transcript
+            self._writer.entry(journal.transcript(dump(transcript)))
+
+    def turn(self, said: ModelTurn, shown: Sequence[Delta], model: str | None) -> ModelTurn:
+        """Note a turn, its calls named as the kernel will name them (RES-3), and give it back so named."""
+        named = replace(said, tool_requests=self._named(said.tool_requests))
+        self._writer.entry(journal.turn(named, shown, model, self.position))
+        return named
+
+    def _named(self, requests: Sequence[ToolRequest]) -> tuple[ToolRequest, ...]:
+        # The kernel keeps an id that is present and unused, so ids made unique here are the ones it reserves.
+        assert self.context is not None
+        used = set(self.context.call_ids)
+        named = []
+        for request in requests:
+            call_id = request.call_id
+            while not call_id or call_id in used:
+                call_id = self.context.plan.bindings.ids.new()
+            used.add(call_id)
+            named.append(replace(request, call_id=call_id))
+        return tuple(named)
+
+    async def start(self, request: ToolRequest) -> None:
+        """Note that a call starts, and return when that is durable: only then may it be made.
+
+        When the run was cancelled or taken away meanwhile this does not return: its cancellation is on the way.
+        """
+        try:
+            await self._writer.effect(journal.start(request))
+        except (CancelRequested, ClaimLost):
+            await asyncio.get_running_loop().create_future()
+        self.doubtful.pop(request.call_id or "", None)
+
+    def receipt(self, outcome: ToolOutcome) -> None:
+        """Note what a call gave."""
+        self._receipts[outcome.call_id] = outcome
+        self._writer.entry(journal.receipt(outcome))
+
+    def closed(self, requests: Sequence[ToolRequest], outcomes: Sequence[ToolOutcome]) -> None:
+        """Note that a round with calls is over. One without is the last: its turn alone leads back to the end."""
+        if not requests:
+            return
+        assert self.context is not None
+        reserved = self.context.round.requests if self.context.round else requests
+        self._writer.entry(
+            journal.closed(requests, outcomes, reserved=reserved, receipts=self._receipts, at=self.position)
+        )
+        self._receipts.clear()
+
+
+def make_durable(plan: InvocationPlan, run: RunJournal, policy: Callable[[str], ToolPolicy | None]) -> InvocationPlan:
+    """Return the plan with its ports wrapped for one invocation."""
+    bindings = plan.bindings
+    dump = bindings.conversation.dump
+    model: ModelPort | ModelPalette
+    if isinstance(bindings.model, ModelPalette):
+        models = {name: DurableModel(each, run, dump, name) for name, each in bindings.model.models.items()}
+        model = replace(bindings.model, models=models)
+    else:
+        model = DurableModel(bindings.model, run, dump)
+    return replace(
+        plan,
+        bindings=replace(
+            bindings,
+            model=model,
+            tools=DurableTools(bindings.tools, run, policy),
+            conversation=DurableConversation(bindings.conversation, run),
+        ),
+    )
+
+
+class DurableModel:
+    """A model whose finished turns are journaled before anybody acts on them."""
+
+    def __init__(
+        self, inner: ModelPort, run: RunJournal, dump: Callable[[Transcript], Any], name: str | None = None
+    ) -> None:
+        self._inner = inner
+        self._run = run
+        self._dump = dump
+        self._name = name
+
+    async def invoke(self, transcript: Transcript) -> ModelTurn:
+        """Buy a whole turn and note it."""
+        self._run.before_model(transcript, self._dump)
+        return self._run.turn(await self._inner.invoke(transcript), (), self._name)
+
+    def stream(self, transcript: Transcript) -> ModelRound:
+        """Buy a turn piece by piece; it is noted when its result is asked for."""
+        self._run.before_model(transcript, self._dump)
+        return _DurableRound(self._inner.stream(transcript), self._run, self._name)
+
+
+class _DurableRound:
+    def __init__(self, inner: ModelRound, run: RunJournal, name: str | None) -> None:
+        self._inner = inner
+        self._run = run
+        self._name = name
+        self._shown: list[Delta] = []
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        async with aclosing(self._inner.deltas()) as pieces:  # type: ignore[type-var]
+            async for delta in pieces:
+                self._shown.append(delta)
+                yield delta
+
+    def result(self) -> ModelTurn:
+        return self._run.turn(self._inner.result(), self._shown, self._name)
+
+
+class DurableTools:
+    """A manifest whose calls are journaled before they start and when they end (DESIGN 2)."""
+
+    def __init__(self, inner: ToolPort, run: RunJournal, policy: Callable[[str], ToolPolicy | None]) -> None:
+        self._inner = inner
+        self._run = run
+        self._policy = policy
+
+    async def call(self, request: ToolRequest) -> ToolOutcome:
+        """Make a call once its start is durable; a call in doubt is first cleared up."""
+        self._run.gate()
+        if request.call_id in self._run.doubtful:
+            known = await self._clear_up(request)
+            if known is not None:
+                self._run.receipt(known)
+                return known
+        await self._run.start(request)
+        # What the call spent on models belongs to what is kept of it.
+        outcome = charged(await self._inner.call(request))
+        self._run.receipt(outcome)
+        return outcome
+
+    async def _clear_up(self, request: ToolRequest) -> ToolOutcome | None:
+        """Give the outcome of a call that an earlier worker started; None when it is to be made (again)."""
+        policy = self._policy(request.name)
+        if policy is None or policy.idempotent:
+            return None
+        decision = await policy.reconcile(request) if policy.reconcile else None
+        call_id = request.call_id or ""
+        match decision:
+            case None:
+                raise InvocationPaused(_in_doubt(request))
+            case Approve(value=value):
+                return ToolOutcome(call_id, request.name, value)
+            case Reject(reason=reason):
+                return ToolOutcome(call_id, request.name, error=reason or "this call was not made")
+            case Edit():
+                raise TypeError(f"reconcile of tool {request.name!r} cannot edit a call that has started")
+            case _:
+                return None
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Give the inner port's schema."""
+        return self._inner.schema(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Give the inner port's names."""
+        return self._inner.names()
+
+    def describe(self, name: str) -> ToolDescription:
+        """Give the inner port's description."""
+        return self._inner.describe(name)
+
+
+def _in_doubt(request: ToolRequest) -> Interrupt:
+    arguments = plain_json(thaw(request.arguments))
+    payload = {"tool": request.name, "arguments": arguments, "digest": digest(arguments)}
+    return Interrupt(f"in_doubt:{request.call_id}", "in_doubt", payload, request.call_id)
+
+
+class DurableConversation:
+    """A conversation whose openings and closed rounds are journaled; the transcript itself is written once."""
+
+    def __init__(self, inner: ConversationPort, run: RunJournal) -> None:
+        self._inner = inner
+        self._run = run
+
+    def open_turn(self, assembly: PromptAssembly) -> Transcript:
+        """Open and note it."""
+        transcript = self._inner.open_turn(assembly)
+        self._run.opened(transcript, self._inner.dump(transcript))
+        return transcript
+
+    def close_round(
+        self,
+        transcript: Transcript,
+        turn: ModelTurn,
+        requests: Sequence[ToolRequest],
+        outcomes: Sequence[ToolOutcome],
+    ) -> None:
+        """Close the round and note what no earlier entry says."""
+        self._inner.close_round(transcript, turn, requests, outcomes)
+        self._run.closed(requests, outcomes)
+
+    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
+        """Give the inner port's projection."""
+        return self._inner.messages(transcript)
+
+    def dump(self, transcript: Transcript) -> Any:
+        """Dump as the inner port does."""
+        return self._inner.dump(transcript)
+
+    def load(self, value: Any) -> Transcript:
+        """Load, and know the transcript as the run's own."""
+        transcript = self._inner.load(value)
+        self._run.transcript = transcript
+        return transcript

@@ -1,0 +1,302 @@
+"""The host of a worker process: turns a message into a claim, and a claim into an invocation.
+
+One kernel, one connection to the store, one heartbeat and one sweep serve all runs of the process. The pool knows
+none of this; it hands in messages and gives out slots.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from celery.exceptions import Ignore, Reject
+
+from turnfleet.errors import FleetUnavailable, InvalidEnvelope, UnknownRun
+from turnfleet.ids import new_id
+from turnfleet.store import Keys, commands
+from turnfleet.store.records import Beat, Claim, ClaimRef, Ended, NotClaimed, Offer
+from turnfleet.store.transitions import TERMINAL_STATES
+from turnfleet.wire.envelope import Envelope, new_run, parse_envelope
+from turnfleet_kernel import InvocationPlan
+from turnfleet_kernel.errors import PlanError
+from turnfleet_worker.announcement import Announcer
+from turnfleet_worker.control import ControlListener
+from turnfleet_worker.ending import Verdict
+from turnfleet_worker.heartbeat import Heartbeat
+from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.offers import Offers
+from turnfleet_worker.people import MILLISECONDS
+from turnfleet_worker.persistence import persist
+from turnfleet_worker.plans import Plans
+from turnfleet_worker.pool.ports import Delivery
+from turnfleet_worker.preconditions import check_store
+from turnfleet_worker.sweep import Sweeper
+from turnfleet_worker.turns import Turns
+
+SECOND_LOOK_SECONDS: Final = 1.0
+"""How long a run that does not fit here waits before it is offered to the worker that it fits."""
+
+HAND_OVER_SECONDS: Final = 4.0
+"""How long cancelled runs may take to be handed back once the drain is over."""
+
+_KINDS: Final = {"model": "models", "tool": "tools", "stage": "stages", "delegate": "delegates"}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the composition root makes for a host (see bootstrap.py)."""
+
+    bench: Bench
+    plans: Plans
+    offers: Offers
+    turns: Turns
+    heartbeat: Heartbeat
+    sweeper: Sweeper
+    announcer: Announcer
+    control: ControlListener
+    worker: str
+    allow_eviction: bool
+
+
+class WorkerHost:
+    """The `Host` that the pool hands its messages to."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self.counts: Counter[str] = Counter()
+        """What became of messages, by a word for each."""
+        self._running: dict[str, Invocation] = {}
+        self._background: list[asyncio.Task[Any]] = []
+        self._idle = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def assemble(self, parts: Parts) -> None:
+        """Take the parts; they need the host's methods, so they are made after it."""
+        self._parts = parts
+        self._bench = parts.bench
+        self._keys: Keys = parts.bench.keys
+
+    @property
+    def in_flight(self) -> int:
+        """How many runs this process works on."""
+        return len(self._running)
+
+    async def start(self) -> None:
+        """Check the store, announce the worker, and start heartbeat, sweep and control. Raises `TurnfleetError`."""
+        self._loop = asyncio.get_running_loop()
+        await check_store(self._bench.executor.client, allow_eviction=self._parts.allow_eviction)
+        await self._parts.announcer.announce()
+        self._parts.heartbeat.start()
+        self._parts.control.start()
+        self._spawn(self._parts.announcer.run(), "announce")
+        self._spawn(self._parts.sweeper.run(), "sweep")
+
+    def drain(self) -> None:
+        """Claim nothing more; running invocations hand over at their next journal point. Safe from any thread."""
+        self.draining = True
+
+    async def stop(self, *, drain_seconds: float) -> None:
+        """Hand back what still runs after `drain_seconds`, and close."""
+        self.draining = True
+        if drain_seconds > 0:
+            await self._until_idle(drain_seconds)
+        for invocation in self._running.values():
+            invocation.stop(Verdict.HAND_OVER)
+        await self._until_idle(HAND_OVER_SECONDS)
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._parts.control.stop()
+        await self._parts.announcer.retract()
+        self._parts.heartbeat.stop()
+        self._parts.offers.close()
+        await self._bench.executor.aclose()
+
+    async def _until_idle(self, seconds: float) -> None:
+        if self._running:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), seconds)
+
+    def _spawn(self, work: Awaitable[Any], name: str) -> None:
+        task = asyncio.ensure_future(work)
+        task.set_name(f"turnfleet-{name}")
+        self._background = [each for each in self._background if not each.done()]
+        self._background.append(task)
+
+    # -- messages
+
+    async def handle(self, envelope: object, delivery: Delivery) -> dict[str, object]:
+        """Look at the run that a message names, and run it if it is there to be run (DESIGN 1)."""
+        read = self._read(envelope)
+        if delivery.cancelled:
+            await self._cancel(read.run_id)
+            raise Ignore("cancelled before it started")
+        if self.draining:
+            raise Reject("the worker is stopping", requeue=True)
+        if not await self._parts.turns.may_run(read.options.thread_id, read.run_id):
+            raise self._nothing_to_do(read.run_id, "not its thread's turn")
+        claim = await self._claim(read)
+        delivery.accept()
+        self._parts.heartbeat.add(claim.ref)
+        try:
+            return await self._work(claim, delivery)
+        finally:
+            self._parts.heartbeat.remove(claim.ref)
+
+    def _read(self, value: object) -> Envelope:
+        try:
+            envelope = parse_envelope(value)
+        except InvalidEnvelope as error:
+            self.counts["invalid"] += 1
+            _log.error("a message was refused: %s", error)
+            raise Ignore("not a turnfleet envelope") from None
+        if envelope.fleet != self._keys.fleet:
+            self.counts["other fleet"] += 1
+            _log.error("a message of fleet %r was refused by fleet %r", envelope.fleet, self._keys.fleet)
+            raise Ignore("of another fleet")
+        return envelope
+
+    async def _claim(self, envelope: Envelope) -> Claim:
+        claimed = await persist(
+            self._bench.executor,
+            commands.claim(
+                self._keys,
+                envelope.run_id,
+                claim_id=new_id(),
+                worker=self._parts.worker,
+                lease_ms=round(self._bench.settings.lease_seconds * MILLISECONDS),
+                recorded=envelope.recorded,
+                digest=envelope.digest,
+                create=None if envelope.plan is None else new_run(envelope),
+            ),
+        )
+        if isinstance(claimed, NotClaimed):
+            raise self._nothing_to_do(envelope.run_id, f"{claimed.reason} ({claimed.state})")
+        self.counts["claimed"] += 1
+        return claimed
+
+    def _nothing_to_do(self, run_id: str, reason: str) -> Ignore:
+        self.counts["nothing to do"] += 1
+        _log.info("nothing to do for run %s: %s", run_id, reason)
+        return Ignore(reason)
+
+    # -- a claimed run
+
+    async def _work(self, claim: Claim, delivery: Delivery) -> dict[str, object]:
+        try:
+            plan = self._parts.plans.get(claim.plan_id, claim.plan)
+        except PlanError as error:
+            return await self._set_aside(claim, error)
+        left = await self._invoke(claim, plan, delivery)
+        if left.offer is not None:
+            await self._parts.offers.publish([left.offer])
+        if left.state == "queued" and left.offer is None:
+            await self._offer(claim.run_id)
+        if left.state in TERMINAL_STATES:
+            await self._pass_turn(claim)
+        if left.error is not None:
+            raise left.error
+        if left.state == "lost":
+            raise Ignore("another worker has the run")
+        shown: dict[str, object] = {"state": left.state, "run_id": claim.run_id}
+        return shown | ({"interrupts": list(left.interrupts)} if left.state == "paused" else {})
+
+    async def _invoke(self, claim: Claim, plan: InvocationPlan, delivery: Delivery) -> Left:
+        invocation = Invocation(self._bench, claim, plan)
+        self._running[claim.claim_id] = invocation
+        running = asyncio.ensure_future(invocation.run())
+        try:
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                # A terminate is a cancel of the run; whatever else cancels us ends this process's part of it.
+                if delivery.cancelled:
+                    await self._cancel(claim.run_id)
+                    invocation.stop(Verdict.CANCEL)
+                else:
+                    invocation.stop(Verdict.HAND_OVER)
+                left = await running
+                await self._after_cut(claim, left)
+                raise
+        finally:
+            self._running.pop(claim.claim_id, None)
+            if not self._running:
+                self._idle.set()
+
+    async def _after_cut(self, claim: Claim, left: Left) -> None:
+        if left.offer is not None:
+            await self._parts.offers.publish([left.offer])
+        if left.state in TERMINAL_STATES:
+            await self._pass_turn(claim)
+
+    async def _set_aside(self, claim: Claim, error: PlanError) -> dict[str, object]:
+        """Park a run that does not fit here, or offer it again soon when it fits another worker."""
+        _log.warning("run %s does not fit this worker: %s", claim.run_id, error)
+        if error.unknown and await self._fits_elsewhere(error):
+            offer = await persist(self._bench.executor, commands.release(self._keys, claim.ref, seq=claim.seq + 1))
+            if isinstance(offer, Offer):
+                self._spawn(self._offer_later(offer), "second-look")
+            return {"state": "queued", "run_id": claim.run_id}
+        parked: Ended = await persist(
+            self._bench.executor,
+            commands.park(self._keys, claim.ref, missing=error.unknown, text=str(error), ttl_ms=self._bench.ttl_ms),
+        )
+        return {"state": parked.state, "run_id": claim.run_id, "missing": dict(error.unknown)}
+
+    async def _fits_elsewhere(self, error: PlanError) -> bool:
+        """Say whether another live worker has every name that this one lacks."""
+        workers = await persist(self._bench.executor, commands.workers(self._keys))
+        return any(
+            all(set(names) <= set(each.get(_KINDS[kind], ())) for kind, names in error.unknown.items())
+            for each in workers
+            if each.get("worker") != self._parts.worker
+        )
+
+    async def _offer_later(self, offer: Offer) -> None:
+        await asyncio.sleep(SECOND_LOOK_SECONDS)
+        await self._parts.offers.publish([offer])
+
+    async def _offer(self, run_id: str) -> None:
+        offer = await persist(self._bench.executor, commands.offer_now(self._keys, run_id))
+        await self._parts.offers.publish([offer] if offer else [])
+
+    async def _pass_turn(self, claim: Claim) -> None:
+        try:
+            await self._parts.turns.pass_on(claim.thread_id, claim.run_id)
+        except FleetUnavailable as error:
+            _log.warning("thread %s waits for the sweep: %s", claim.thread_id, error)
+
+    # -- verdicts from outside
+
+    async def _cancel(self, run_id: str) -> None:
+        """Record that somebody revoked or terminated the task of this run."""
+        try:
+            await persist(
+                self._bench.executor,
+                commands.cancel(self._keys, run_id, reason="revoked through Celery", ttl_ms=self._bench.ttl_ms),
+            )
+        except UnknownRun:
+            _log.info("run %s was revoked and does not exist", run_id)
+
+    def heard_cancel(self, run_id: str) -> None:
+        """Take a cancel that was published; runs of other processes are none of ours."""
+        for invocation in list(self._running.values()):
+            if invocation.claim.run_id == run_id:
+                invocation.stop(Verdict.CANCEL)
+
+    def heard_beat(self, ref: ClaimRef, beat: Beat) -> None:
+        """Take what a heartbeat learned; called from its thread."""
+        if beat.alive and beat.cancel is None and not beat.expired:
+            return
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._judge, ref, beat)
+
+    def _judge(self, ref: ClaimRef, beat: Beat) -> None:
+        invocation = self._running.get(ref.claim_id)
+        if invocation is not None:
+            invocation.stop(Verdict.CANCEL if beat.alive else Verdict.LOST)

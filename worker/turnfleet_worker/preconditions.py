@@ -1,0 +1,44 @@
+"""What a Redis must be configured for before a worker entrusts runs to it."""
+
+import logging
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from turnfleet.errors import FleetUnavailable
+from turnfleet_kernel.errors import TurnfleetError
+
+_log = logging.getLogger(__name__)
+
+
+class UnsafeStore(TurnfleetError):  # noqa: N818 - says what the store is
+    """The run store's Redis may throw runs away."""
+
+
+async def check_store(client: Redis, *, allow_eviction: bool) -> None:
+    """Refuse a Redis that evicts keys: a run that evaporates can emit no end (DESIGN 1).
+
+    Raises `UnsafeStore`, or `FleetUnavailable` when the server does not answer. A server that does not let itself be
+    asked is taken at its word, and that is logged.
+    """
+    try:
+        answer = await client.config_get("maxmemory-policy")
+    except ResponseError:
+        _log.warning("this Redis does not tell its maxmemory-policy; make sure that it is noeviction")
+        return
+    except (RedisError, OSError) as error:
+        raise FleetUnavailable(f"the run store does not answer ({type(error).__name__}); is its URL right?") from error
+    policy = {_text(name): _text(value) for name, value in answer.items()}.get("maxmemory-policy", "")
+    if policy == "noeviction":
+        return
+    reason = (
+        f"the run store's Redis has maxmemory-policy {policy!r}: under memory pressure it would silently delete runs. "
+        "Set it to noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)"
+    )
+    if not allow_eviction:
+        raise UnsafeStore(f"{reason}, or pass allow_eviction=True to create_app to run the risk.")
+    _log.critical("%s. Running all the same, because allow_eviction=True was given.", reason)
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""

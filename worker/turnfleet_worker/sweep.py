@@ -1,0 +1,95 @@
+"""The sweep: whatever died half-way is found again (DESIGN 1).
+
+What happens to a run is decided by the store's script; this module asks it shard by shard and publishes the offers
+that come back. Any worker may sweep; a short lock that expires by itself keeps it to one at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from turnfleet.errors import FleetUnavailable, TurnfleetError
+from turnfleet.store import Keys, commands
+from turnfleet.store.executor import AsyncExecutor
+from turnfleet.store.records import Offer, SweepPolicy
+from turnfleet_kernel.contracts.spec import PlanSpec
+from turnfleet_worker.offers import Offers
+from turnfleet_worker.turns import Turns
+
+PARKED_PAGE: Final = 50
+
+_log = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Sweeps every `every_seconds`, while this process has the lock. `fits` says whether it can run a plan."""
+
+    def __init__(
+        self,
+        executor: AsyncExecutor,
+        keys: Keys,
+        *,
+        owner: str,
+        every_seconds: float,
+        policy: SweepPolicy,
+        offers: Offers,
+        turns: Turns,
+        fits: Callable[[PlanSpec], bool],
+    ) -> None:
+        self._executor = executor
+        self._keys = keys
+        self._owner = owner
+        self._every = every_seconds
+        self._policy = policy
+        self._offers = offers
+        self._turns = turns
+        self._fits = fits
+
+    async def run(self) -> None:
+        """Sweep until cancelled. A store or broker that is away is tried again at the next turn."""
+        while True:
+            try:
+                await self.sweep_once()
+            except FleetUnavailable as error:
+                _log.warning("the sweep is waiting: %s", error)
+            except TurnfleetError:
+                _log.exception("the sweep failed; it goes on at its next turn")
+            await asyncio.sleep(self._every)
+
+    async def sweep_once(self) -> None:
+        """Sweep every shard if the lock is ours, and let parked runs go on that this worker can run."""
+        lock_ms = round(self._every * 3000)
+        if await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms)):
+            for shard in range(self._keys.shards):
+                await self._sweep_shard(shard)
+        await self._unpark()
+
+    async def _sweep_shard(self, shard: int) -> None:
+        more = True
+        while more:
+            swept = await self._executor.execute(commands.sweep(self._keys, shard, self._policy))
+            await self._offers.publish(swept.offers)
+            for ended in swept.ended:
+                await self._turns.pass_on(ended.thread_id, ended.run_id)
+            if swept.lost or swept.failed or swept.expired:
+                _log.warning(
+                    "sweep of shard %d: %d leases lost, %d runs failed as dead letters, %d expired",
+                    shard,
+                    swept.lost,
+                    swept.failed,
+                    swept.expired,
+                )
+            more = swept.more
+
+    async def _unpark(self) -> None:
+        """Let go what is parked and fits here. Every worker looks: what one lacks another may have."""
+        for shard in range(self._keys.shards):
+            page = await self._executor.execute(commands.listing(self._keys, shard, state="parked", limit=PARKED_PAGE))
+            offers: list[Offer] = []
+            for row in page.rows:
+                definition = await self._executor.execute(commands.definition(self._keys, row.run_id))
+                if self._fits(PlanSpec.model_validate(definition.plan)):
+                    offer = await self._executor.execute(commands.unpark(self._keys, row.run_id))
+                    offers += [offer] if offer else []
+            await self._offers.publish(offers)
