@@ -13,6 +13,7 @@ from turnfleet.store.records import NewDecision, StoredInterrupt
 from turnfleet.store.transitions import DECISIONS, TERMINAL_STATES
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 from turnfleet_kernel.contracts.json import decision_to_json
+from turnfleet_kernel.contracts.plain import plain_json
 
 
 def resume(
@@ -82,33 +83,42 @@ def check_decisions(
 def _misfit(interrupt: StoredInterrupt, decision: Decision) -> str | None:
     """Say what about an edit's arguments or an answer does not fit its schema, or JSON; None when all does."""
     match decision:
-        case Edit():
-            what = "the edited arguments"
-        case Answer():
+        case Edit(arguments=value):
+            what = "the new arguments"
+        case Answer(value=value):
             what = "the answer"
-        case Approve():
+        case Approve(value=value):
             what = "the value"
-        case Reject() | Retry():
+        case Reject(reason=value):
+            what = "the reason"
+        case Retry():
             return None
     try:
-        plain = json.loads(json.dumps(decision_to_json(decision), allow_nan=False))
-    except (ValueError, TypeError):
-        return f"{what} cannot be written as JSON"
-    if isinstance(decision, Approve) or interrupt.schema is None:
+        plain = plain_json(value, what)
+    except ValueError as error:
+        return str(error)
+    if interrupt.schema is None or not isinstance(decision, Edit | Answer):
         return None
-    problem = _schema_problem(plain["arguments" if isinstance(decision, Edit) else "value"], interrupt.schema)
-    return f"{what} do not fit: {problem}" if problem else None
+    problem = _schema_problem(plain, interrupt.schema)
+    return f"{what}: {problem}" if problem else None
 
 
-def _schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
+def _schema_problem(value: Any, declared: Mapping[str, Any]) -> str | None:
     # Loaded here: most services never edit or answer, and it is slow to import.
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
+    schema = dict(declared)
     validator_class = validator_for(schema)
     # A registry of its own: a schema must not make this process fetch what it refers to.
-    validator = validator_class(dict(schema), registry=Registry())
-    problems = sorted(validator.iter_errors(value), key=lambda problem: list(map(str, problem.absolute_path)))
+    validator = validator_class(schema, registry=Registry())
+    try:
+        validator_class.check_schema(schema)
+        problems = sorted(validator.iter_errors(value), key=lambda problem: list(map(str, problem.absolute_path)))
+    except (SchemaError, Unresolvable) as error:
+        return f"the schema to check it by cannot be used ({type(error).__name__.lstrip('_')}); rejecting is possible"
     # jsonschema's own messages repeat the value, which may be private: place and rule are enough to mend it.
     return "; ".join(_rule(problem) for problem in problems[:3]) or None
 

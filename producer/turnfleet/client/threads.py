@@ -68,9 +68,10 @@ def cancel_in_front(setup: Setup, thread_id: str, run_id: str, place: int) -> Fl
 
 
 def pass_turn(setup: Setup, thread_id: str, run_id: str) -> Flow[None]:
-    """Leave the line of a run that ended, and offer the next one."""
+    """Leave the line of a run that ended, and offer the next one if it was this one's turn."""
+    had_turn = (yield from execute(commands.thread_head(setup.keys, thread_id))) == run_id
     yield from execute(commands.thread_leave(setup.keys, thread_id, run_id))
-    head = yield from head_of(setup, thread_id)
+    head = (yield from head_of(setup, thread_id)) if had_turn else None
     if head is None:
         return
     try:
