@@ -148,6 +148,7 @@ class InvocationKernel:
         self, plan: InvocationPlan, ctx: RequestContext, transcript: Transcript, *, limit: str | None = None
     ) -> InvocationOutcome[Any]:
         """Extract the output and project the messages, before anything is committed (STG-5)."""
+        ctx.lifecycle.check("finishing")
         output = await StructuredOutputAdapter.attach(plan).output(ctx, transcript, cut_short=limit is not None)
         messages = plan.bindings.conversation.messages(transcript)
         ctx.finish(output, messages, limit or ctx.stop_reason)

@@ -38,6 +38,7 @@ class RunLifecycle:
         "_ran_before",
         "_reason",
         "_report",
+        "_settled_at",
         "_spent",
         "_stepping",
         "_timer",
@@ -57,6 +58,7 @@ class RunLifecycle:
         self._spent = False
         self._exceeded: DeadlineExceeded | None = None
         self._reason: str | None = None
+        self._settled_at: float | None = None
         self._report: TeardownReport | None = None
         self._belongings = Belongings(limits.teardown_grace_seconds)
 
@@ -70,8 +72,10 @@ class RunLifecycle:
 
     @property
     def running_seconds(self) -> float:
-        """Tell the running time of this invocation so far."""
-        return 0.0 if self._began is None else self._clock.monotonic() - self._began
+        """Tell the running time of this invocation so far; it stands still once the end is settled."""
+        if self._began is None:
+            return 0.0
+        return (self._clock.monotonic() if self._settled_at is None else self._settled_at) - self._began
 
     @property
     def ran_seconds(self) -> float:
@@ -85,6 +89,15 @@ class RunLifecycle:
             self._spent = self._clock.monotonic() >= self._ends_at
         return self._spent
 
+    def check(self, doing: str) -> None:
+        """Look at the clock before a step that awaits nothing.
+
+        Raises:
+            DeadlineExceeded: the run's budget is spent.
+        """
+        if self.spent:
+            raise self._deadline(doing)
+
     async def bounded(self, awaitable: Awaitable[T], *, doing: str) -> T:
         """Await one step of forward progress within the run's deadline (CXL-6, STG-4).
 
@@ -94,9 +107,11 @@ class RunLifecycle:
             asyncio.CancelledError: the run is being cancelled.
         """
         if self._ends_at is not None:
-            if self.spent:
+            try:
+                self.check(doing)
+            except DeadlineExceeded:
                 _discard(awaitable)
-                raise self._deadline(doing)
+                raise
             if self._timer is None:
                 left = self._ends_at - self._clock.monotonic()
                 self._timer = asyncio.get_running_loop().call_later(left, self._on_deadline)
@@ -193,6 +208,7 @@ class RunLifecycle:
         """Fix the reason of the teardown; the first one stands (EVT-4)."""
         if self._reason is None:
             self._reason = reason
+            self._settled_at = self._clock.monotonic()
 
     async def deliver_terminal(self, delivery: Coroutine[Any, Any, object]) -> None:
         """Hand last events to the sink within the grace, however spent the deadline is (EVT-10)."""

@@ -29,7 +29,7 @@ class TeardownReport:
     stage_failures: tuple[str, ...] = ()
     resource_failures: tuple[str, ...] = ()
     duration_ms: float = 0.0
-    """Running time of the invocation, teardown included."""
+    """Running time of the invocation until its end was settled."""
     teardown_ms: float = 0.0
 
     @property

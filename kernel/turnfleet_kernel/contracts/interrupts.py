@@ -112,7 +112,9 @@ class Decided:
     decision: Decision
 
 
-DECISIONS: TypeAdapter[Approve | Edit | Reject | Answer | Retry] = TypeAdapter(Decision)
+DECISIONS: TypeAdapter[Approve | Edit | Reject | Answer | Retry] = TypeAdapter(
+    Decision, config=ConfigDict(hide_input_in_errors=True)
+)
 INTERRUPT: TypeAdapter[Interrupt] = TypeAdapter(Interrupt)
 
 
