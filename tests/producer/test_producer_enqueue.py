@@ -206,6 +206,14 @@ async def test_enqueue_many_raises_a_conflict_after_the_others_were_enqueued(fle
     assert stage.published() == ["taken", "a", "b"]
 
 
+async def test_enqueue_many_again_publishes_only_what_is_new(fleet: AnyFleet, stage: Stage) -> None:
+    """Trying a list again after a lost connection is safe: the same requests give the same runs."""
+    items: list[Any] = [{"plan": PLAN, "request": "hi", "run_id": each} for each in "abc"]
+    await do(fleet.enqueue_many, items[:2])
+    await do(fleet.enqueue_many, items)
+    assert stage.published() == ["a", "b", "c"]
+
+
 async def test_enqueue_many_of_nothing_is_nothing(fleet: AnyFleet) -> None:
     """An empty list needs no special care from callers."""
     assert await do(fleet.enqueue_many, []) == []

@@ -120,6 +120,22 @@ async def test_a_message_that_leaves_a_gap_is_settled_by_the_log(fleet: AnyFleet
     assert [event.index for event in await reading] == [0, 1]
 
 
+async def test_a_gap_is_filled_from_the_log_at_once(another: Callable[..., AnyFleet], stage: Stage) -> None:
+    """A lost message is noticed with the next one, long before the next poll."""
+    run = await do(another(poll_interval=60).enqueue, PLAN, "hi")
+    claim = stage.claim(run.run_id)
+    async with aclosing(each(run)) as events:
+        first = asyncio.ensure_future(anext(events))
+        await _listening(stage, run.run_id)
+        # Event 0 gets into the log without a PUBLISH; event 1 is published, and does not follow on.
+        stage.redis.xadd(
+            stage.keys.events(run.run_id), {"b": _json([event(run.run_id, 0, "text_delta", text="a")])}, "0-1"
+        )
+        stage.redis.hset(stage.keys.record(run.run_id), "next", "1")
+        stage.says(claim, "b")
+        assert [(await asyncio.wait_for(first, 10)).index, (await anext(events)).index] == [0, 1]
+
+
 async def test_a_failed_run_that_is_retried_goes_on(fleet: AnyFleet, stage: Stage) -> None:
     """An `error` that is no longer the end does not end the iteration (DESIGN 1: retry)."""
     run = await do(fleet.enqueue, PLAN, "hi")

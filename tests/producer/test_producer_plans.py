@@ -4,6 +4,8 @@ import pytest
 from producer.kit import PLAN, AnyFleet, Stage, do
 
 from turnfleet import InvalidEnvelope, PlanRejected, PlanSpec, StageSpec
+from turnfleet.client.capabilities import Capabilities
+from turnfleet.client.steps import Execute
 
 PICKY = PlanSpec(
     name="picky",
@@ -67,3 +69,15 @@ async def test_a_plan_that_is_none_is_refused(fleet: AnyFleet, plan: dict[str, o
     """The error names each field (IPL-7)."""
     with pytest.raises(InvalidEnvelope, match=says):
         await do(fleet.enqueue, plan, "hi")
+
+
+def test_workers_are_asked_at_most_once_a_second(stage: Stage) -> None:
+    """The answer is kept that long: a burst of enqueues costs one look."""
+    capabilities = Capabilities()
+    asking = capabilities.get(stage.keys)
+    assert isinstance(next(asking), Execute)
+    with pytest.raises(StopIteration) as answered:
+        asking.send(({"models": ["small"]},))
+    with pytest.raises(StopIteration) as kept:
+        next(capabilities.get(stage.keys))
+    assert answered.value.value == kept.value.value == ({"models": ["small"]},)

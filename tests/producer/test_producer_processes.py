@@ -48,6 +48,22 @@ def test_a_forked_child_opens_its_own_connections(stage: Stage) -> None:
     assert sorted(stage.published()) == sorted(expected)
 
 
+def test_no_connection_is_taken_over_by_a_child(stage: Stage) -> None:
+    """Neither to Redis nor to the broker: not even the first command of the child goes over a parent's socket."""
+    with Fleet(stage.url, name=stage.fleet) as fleet:
+        fleet.enqueue(PLAN, "hi")
+        executor, publisher = fleet._line._executor, fleet._line._broker
+
+        def child() -> None:
+            assert publisher._take_idle() is None
+            assert fleet._line._executor is not executor
+
+        with _forked(child):
+            pass
+        assert publisher._take_idle() is not None
+        assert fleet._line._executor is executor
+
+
 def test_an_async_client_made_before_a_fork_works_in_the_child(stage: Stage) -> None:
     """The child has a loop of its own, and connections of its own."""
     fleet = AsyncFleet(stage.url, name=stage.fleet)
@@ -74,6 +90,19 @@ def test_an_async_client_belongs_to_one_event_loop(stage: Stage) -> None:
         await fleet.aclose()
 
     asyncio.run(first())
+
+
+def test_a_closed_async_client_may_go_on_in_another_loop(stage: Stage) -> None:
+    """Closing gives the loop back, too."""
+    fleet = AsyncFleet(stage.url, name=stage.fleet)
+
+    async def enqueue(run_id: str) -> None:
+        async with fleet:
+            await fleet.enqueue(PLAN, "hi", run_id=run_id)
+
+    asyncio.run(enqueue("a"))
+    asyncio.run(enqueue("b"))
+    assert stage.published() == ["a", "b"]
 
 
 def test_threads_share_a_client(stage: Stage) -> None:
@@ -123,6 +152,8 @@ def test_the_public_face_needs_no_worker() -> None:
 def test_everything_that_users_name_is_exported() -> None:
     """Errors, decisions and values are found in one place (API.md)."""
     import turnfleet
+    from turnfleet import errors
 
     assert all(hasattr(turnfleet, name) for name in turnfleet.__all__)
+    assert set(errors.__all__) <= set(turnfleet.__all__)
     assert sorted(turnfleet.__all__) == list(turnfleet.__all__)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from producer.kit import PLAN, AnyFleet, Stage, do, indexes
 from support.redis_server import RedisServer, free_port
+from support.waiting import eventually
 
-from turnfleet import FleetUnavailable
+from turnfleet import AsyncFleet, FleetUnavailable
 
 PATIENCE = 20.0
 """Seconds after which the test calls it a hang; the clients' own limit is far below."""
@@ -85,3 +86,16 @@ async def test_publishers_of_one_client_do_not_wait_for_each_other(fleet: AnyFle
     ids = [f"run-{place}" for place in range(50)]
     await asyncio.gather(*(do(fleet.enqueue, PLAN, "hi", run_id=each) for each in ids))
     assert sorted(stage.published()) == sorted(ids)
+
+
+async def test_a_silent_broker_does_not_stop_the_event_loop(stage: Stage, silent_port: int) -> None:
+    """Celery publishes blocking, so it does it in a thread: the loop serves others meanwhile."""
+    async with AsyncFleet(
+        stage.url, name=stage.fleet, broker_url=f"redis://127.0.0.1:{silent_port}/0", timeout=3
+    ) as fleet:
+        enqueueing = asyncio.ensure_future(fleet.enqueue(PLAN, "hi", run_id="run-1"))
+        await asyncio.to_thread(eventually, lambda: stage.dump("run-1")["record"], what="the record")
+        assert (await fleet.run("run-1").status()).state == "queued"
+        assert not enqueueing.done()
+        with pytest.raises(FleetUnavailable):
+            await enqueueing

@@ -87,7 +87,7 @@ class AsyncLine:
 
     async def aclose(self) -> None:
         """Close the connections; a later call opens new ones."""
-        redis, self._redis = self._redis, None
+        redis, self._redis, self._loop = self._redis, None, None
         if redis is not None and self._pid == os.getpid():
             await redis.aclose()
         await asyncio.to_thread(self._broker.close)

@@ -55,7 +55,7 @@ def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
         created = yield from execute_many([commands.create(setup.keys, new_run(each)) for each in envelopes])
         yield from publish(_first_messages(envelopes, created))
     except FleetUnavailable as error:
-        raise FleetUnavailable(str(error), run_id=orders[0].run_id, maybe_enqueued=True) from error
+        raise FleetUnavailable(str(error), run_id=alone[0].run_id, maybe_enqueued=True) from error
     for order in threaded:
         yield from enqueue(setup, order)
     for envelope, each in zip(envelopes, created, strict=True):
