@@ -18,7 +18,7 @@ from typing import Literal
 
 import redis
 
-from turnfleet_kernel.errors import TurnfleetError
+from turnfleet.errors import FleetUnavailable
 from turnfleet_worker.commands.fake_redis import READY
 from turnfleet_worker.commands.processes import Child, ChildFailedError, Children
 
@@ -31,7 +31,7 @@ ANSWER_SECONDS = 5.0
 PORT_ATTEMPTS = 3
 
 
-class RedisMissingError(TurnfleetError):
+class RedisMissingError(FleetUnavailable):
     """No Redis answers at the URL given, or none can be started here; the text says what to install or start."""
 
 

@@ -1,5 +1,16 @@
 """The `turnfleet` command: light, so that a service that only enqueues has it too."""
 
-from turnfleet.cli.main import cli, main
+import sys
 
-__all__ = ["cli", "main"]
+
+def main() -> None:
+    """Run the command line; the entry point of the `turnfleet` script."""
+    try:
+        # Loaded here, so that a Ctrl-C while Python is still loading ends in silence, too.
+        from turnfleet.cli.main import cli  # noqa: PLC0415
+    except KeyboardInterrupt:
+        sys.exit(130)
+    cli(prog_name="turnfleet")
+
+
+__all__ = ["main"]

@@ -1,6 +1,9 @@
 """Asking a person at the terminal: what waits, and what they decide about it."""
 
 import json
+import select
+import sys
+import termios
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +18,7 @@ from turnfleet.cli.printing import as_json, safe, short_value, thawed
 from turnfleet.status import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
+GLANCE_SECONDS = 0.2
 _CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "approval": (("y", "yes"), ("n", "no"), ("e", "edit")),
     "question": (("a", "answer"), ("n", "no answer")),
@@ -60,6 +64,7 @@ def ask_all(console: Console, interrupts: Sequence[RunInterrupt], *, may_skip: b
     for number, interrupt in enumerate(interrupts, start=1):
         place = f"{number} of {len(interrupts)}: " if len(interrupts) > 1 else ""
         show_interrupt(console, interrupt, place=place)
+        _forget_typed_ahead()
         decision = _ask(console, interrupt, may_skip=may_skip)
         if decision is not None:
             decisions[interrupt.id] = decision
@@ -71,12 +76,12 @@ def _ask(console: Console, interrupt: RunInterrupt, *, may_skip: bool) -> Decisi
     letters = {letter: letter for letter, _ in choices} | {words.split(",")[0]: letter for letter, words in choices}
     prompt = ", ".join(f"{words} ({letter})" for letter, words in choices)
     while True:
-        said = click.prompt(f"  {prompt}", prompt_suffix=": ", err=console.stderr).strip().casefold()
+        said = _line(prompt, err=console.stderr).casefold()
         match letters.get(said):
             case "y":
                 return Approve(_value("its result", None, err=console.stderr)) if _is_doubt(interrupt) else Approve()
             case "n":
-                return Reject(click.prompt("  reason", default="", show_default=False, err=console.stderr).strip())
+                return Reject(_line("reason", err=console.stderr))
             case "e":
                 return Edit(_edited(interrupt.arguments or {}, err=console.stderr))
             case "a":
@@ -87,6 +92,28 @@ def _ask(console: Console, interrupt: RunInterrupt, *, may_skip: bool) -> Decisi
                 return None
             case _:
                 click.echo(f"  Please say one of: {', '.join(letter for letter, _ in choices)}", err=console.stderr)
+
+
+def _forget_typed_ahead() -> None:
+    """Drop what was typed before the question was seen: a stray "y" must not approve anything."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _line(question: str, *, default: str = "", err: bool) -> str:
+    """Ask for a line; Enter alone means the default. `click.Abort` at the end of input.
+
+    Not `input()`: a signal that comes while that begins to wait is noticed with the next key only.
+    """
+    shown = f" [{safe(default)}]" if default else ""
+    click.echo(f"  {question}{shown}: ", nl=False, err=err)
+    if sys.stdin.isatty():
+        while not select.select([sys.stdin], [], [], GLANCE_SECONDS)[0]:
+            continue
+    said = sys.stdin.readline()
+    if not said:
+        raise click.Abort
+    return said.strip() or default
 
 
 def _is_doubt(interrupt: RunInterrupt) -> bool:
@@ -101,7 +128,7 @@ def _value(name: str, current: Any, *, err: bool) -> Any:
     """Ask for a value; text stays text, anything else is JSON. Enter keeps what is there."""
     is_text = isinstance(current, str)
     while True:
-        said = click.prompt(f"  {name}", default=current if is_text else as_json(current), err=err)
+        said = _line(name, default=current if is_text else as_json(current), err=err)
         if is_text:
             return said
         try:
@@ -113,7 +140,7 @@ def _value(name: str, current: Any, *, err: bool) -> Any:
 def _answer(interrupt: RunInterrupt, *, err: bool) -> Any:
     """Ask for an answer: JSON where it reads as what the schema wants, else the text itself."""
     wants_text = interrupt.schema is None or interrupt.schema.get("type") == "string"
-    said = click.prompt("  answer", err=err)
+    said = _line("answer", err=err)
     if wants_text:
         return said
     try:

@@ -76,7 +76,7 @@ def resume(
                 raise click.UsageError(f"say what to decide, with --approve or --reject: {names} (nobody can be asked)")
             decisions = ask_all(Console(highlight=False), waiting, may_skip=True)
         if decisions:
-            run.resume(decisions, by=by or somebody(), roles=tuple(role) or None, decision_id=decision_id)
+            run.resume(decisions, by=by or somebody(), roles=tuple(role), decision_id=decision_id)
         status = run.status()
         if json_out:
             echo_json({"run_id": run_id, "state": status.state, "open": [each.id for each in status.interrupts]})

@@ -6,8 +6,8 @@ from typing import Protocol, Self
 import click
 from rich.console import Console, Group
 from rich.live import Live
-from rich.padding import Padding
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 from turnfleet.cli.printing import safe
@@ -17,8 +17,9 @@ from turnfleet_kernel.contracts.events import KernelEvent
 WIDTH = 8
 _STYLES = {"plain": "", "quiet": "dim", "good": "bold green", "bad": "bold red", "asks": "bold yellow"}
 _GLYPHS = {
-    "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗", "note": "·",
+    "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗",
 }  # fmt: skip
+_WRAPPED = {"says", "failed", "error", "redis", "report", "ledger", "log"}
 
 
 class Display(AbstractContextManager["Display"], Protocol):
@@ -120,19 +121,20 @@ class LiveDisplay:
         self._console.print(_laid_out(line))
 
 
-def _laid_out(line: Line) -> Padding:
-    """Return a line whose continuation lines keep its indent."""
+def _laid_out(line: Line) -> Table | Text:
+    """Return a line behind its glyph: what is said wraps under itself, anything else is cut at the edge."""
     style = _STYLES[line.mood]
-    glyph = _GLYPHS.get(line.what, "·")
-    head, _, rest = safe(line.text).partition("  ")
-    text = Text(f"{glyph} ", style=style)
-    if line.what in {"says", "note"} or not rest:
-        text.append(safe(line.text), style=style if line.what != "says" else "")
-    else:
-        text.append(head, style=f"bold {style}".strip())
-        text.append(f"  {rest}", style="" if line.mood == "asks" else style)
-    if line.what not in _GLYPHS:
-        text = (
-            Text(f"{glyph} ", style=style).append(f"{line.what} ", style=f"bold {style}").append(safe(line.text), style)
+    text = safe(line.text)
+    label, glyph = ("", _GLYPHS[line.what]) if line.what in _GLYPHS else (f"{line.what:<{WIDTH}} ", "·")
+    if line.what not in _WRAPPED:
+        head, gap, rest = text.partition("  ")
+        told = Text.assemble(
+            (f" {glyph} ", style), (label, f"bold {style}"), (head, f"bold {style}"), gap, (rest, style)
         )
-    return Padding(text, (0, 0, 0, 1))
+        told.no_wrap, told.overflow = True, "ellipsis"
+        return told
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=2, justify="right")
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(glyph, style=style), Text.assemble((label, f"bold {style}"), (text, style)))
+    return grid

@@ -73,10 +73,10 @@ def workers(connection: Connection, json_out: bool) -> None:
         echo_json({"workers": [thawed(worker) for worker in alive]})
         return
     rows = [
-        (str(body.get("name", "")), _names(body, "models"), _names(body, "tools"), str(body.get("load", "")))
+        (str(body.get("worker", "")), str(body.get("in_flight", "")), _names(body, "models"), _names(body, "tools"))
         for body in alive
     ]
-    echo_table(("worker", "models", "tools", "load"), rows)
+    echo_table(("worker", "in flight", "models", "tools"), rows)
     if not alive:
         click.echo("no worker is alive; start one with: turnfleet worker --app module:registry", err=True)
 

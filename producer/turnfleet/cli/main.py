@@ -111,8 +111,3 @@ def cli(ctx: click.Context, redis: str | None, broker: str | None, fleet: str | 
 
 for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers):
     cli.add_command(command)
-
-
-def main() -> None:
-    """Run the command line; the entry point of the `turnfleet` script."""
-    cli(prog_name="turnfleet")

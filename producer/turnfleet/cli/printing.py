@@ -32,7 +32,9 @@ def as_json(value: Any) -> str:
 
 
 def short_value(value: Any, limit: int = SHORT) -> str:
-    """Return a value as one short line: text as it is, anything else as JSON."""
+    """Return a value as one short line: text as it is, anything else as JSON. Of a long path the end is kept."""
+    if isinstance(value, str) and len(value) > limit and value.startswith("/") and " " not in value:
+        return "…" + one_line(value[-limit:], limit + 1)[1:]
     return one_line(value if isinstance(value, str) else as_json(thawed(value)), limit)
 
 
@@ -46,9 +48,16 @@ def thawed(value: Any) -> Any:
 
 
 def arguments_line(arguments: Mapping[str, Any], limit: int = SHORT) -> str:
-    """Return a call's arguments as `name=value` on one line."""
-    each = max(limit // max(len(arguments), 1), 20)
-    return one_line(" ".join(f"{name}={short_value(value, each)}" for name, value in arguments.items()), limit * 2)
+    """Return arguments, or an object that a call gave, as `name=value` on one line; empty values are left out."""
+    filled = {name: value for name, value in arguments.items() if value not in (None, "", [], {}, ())}
+    each = max(limit // max(len(filled), 1), 32)
+    return one_line(" ".join(f"{name}={_brief(value, each)}" for name, value in filled.items()), limit + 60)
+
+
+def _brief(value: Any, limit: int) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{len(value)} {'item' if len(value) == 1 else 'items'}]"
+    return short_value(value, limit)
 
 
 def echo_json(value: Any) -> None:

@@ -4,7 +4,7 @@ It prints nothing. `Story.feed` says which lines an event completes, and `speaki
 the plain and the live display differ only in what they do with those.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,18 +96,21 @@ def asked(payload: Any) -> str:
 
 
 def _result(name: str, outcome: Any) -> Line:
-    took = f"  ({outcome.duration_ms:.0f} ms)" if outcome.duration_ms else ""
+    took = f" ({outcome.duration_ms:.0f} ms)" if outcome.duration_ms else ""
     if outcome.error is not None:
         return Line("error", f"{name}  {one_line(outcome.error, 200)}", "bad")
-    return Line("gives", f"{name}  {short_value(outcome.value)}{took}", "quiet")
+    value = outcome.value
+    shown = arguments_line(value) if isinstance(value, Mapping) else short_value(value)
+    return Line("gives", f"{name}{took}  {shown}", "quiet")
 
 
 def _ending(event: KernelEvent) -> Line:
     if event.kind == "done":
         outcome = event.outcome
         why = "" if outcome.stop_reason in {None, "stop", "end_turn"} else f"  ({outcome.stop_reason})"
-        tokens = f", {outcome.usage.total_tokens} tokens" if outcome.usage.total_tokens else ""
-        return Line("done", f"{outcome.duration_ms / 1000:.1f} s{tokens}{why}", "good")
+        # Its duration is that of the last invocation only, so it is not told: a run that paused took longer.
+        tokens = f"  {outcome.usage.total_tokens} tokens" if outcome.usage.total_tokens else ""
+        return Line("done", f"run {event.run_id}{tokens}{why}", "good")
     if event.kind == "error":
         return Line("failed", one_line(str(event.error), 500), "bad")
     return Line(event.kind, one_line(str(event.payload.get("reason") or "")), "bad")

@@ -1,6 +1,8 @@
 """The demo itself: start what is needed, enqueue, follow, ask at each pause, resume, and say what came of it."""
 
 import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -65,10 +67,17 @@ class Job:
         return told if self.model == job.RULES else {**told, job.MODEL_VARIABLE: self.model}
 
     @property
-    def files(self) -> list[str]:
-        """The options that name its files."""
-        named = {"--invoices": self.invoices, "--payments": self.payments, "--report": self.report}
-        return [word for option, path in named.items() for word in (option, str(path.resolve()))]
+    def options(self) -> list[str]:
+        """The options that describe the same job again; what is the default is left out."""
+        files = {} if self.is_sample else {"--invoices": self.invoices, "--payments": self.payments}
+        named = files if self.report.parent.name == self.run_id else {**files, "--report": self.report}
+        model = [] if self.model == job.RULES else ["--model", self.model]
+        return [*(word for option, path in named.items() for word in (option, str(path.resolve()))), *model]
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it works on the files that are shipped."""
+        return self.invoices.parent == job.SAMPLE
 
 
 def run(connection: Connection, todo: Job, *, keep: bool) -> None:
@@ -98,11 +107,12 @@ def run(connection: Connection, todo: Job, *, keep: bool) -> None:
             display.pause()
             succeeded = _tell(display, started, end, todo)
             session.keep_logs = not succeeded
-            if not succeeded:
+            if succeeded:
+                _tell_by_hand(todo, redis, name)
+            else:
                 display.note("log", f"the worker's log is {worker.log}")
-            _tell_by_hand(todo, redis, name, alive=keep)
             if keep:
-                _wait(session)
+                _wait(session, redis, name, started.run_id)
         if not succeeded:
             raise click.exceptions.Exit(failures.FAILED)
 
@@ -129,10 +139,10 @@ def _follow(session: Session, display: Display, started: Run[Any], todo: Job) ->
         if last is not None and last.kind not in PAUSE_KINDS:
             return last
         display.pause()
-        _decide(started, todo)
+        _decide(display, started, todo)
 
 
-def _decide(started: Run[Any], todo: Job) -> None:
+def _decide(display: Display, started: Run[Any], todo: Job) -> None:
     waiting = started.interrupts()
     while waiting:
         if todo.answer is not None:
@@ -146,7 +156,13 @@ def _decide(started: Run[Any], todo: Job) -> None:
                 raise
             click.echo(f"  That was not taken: {error}. Please decide again.", err=True)
         else:
+            display.note("decides", _told(decisions.values()))
             return
+
+
+def _told(decisions: Iterable[Decision]) -> str:
+    counted = Counter(decision.kind for decision in decisions)
+    return ", ".join(f"{number} x {kind}" for kind, number in counted.items())
 
 
 def _console() -> Console:
@@ -182,21 +198,28 @@ def _tell(display: Display, started: Run[Any], end: KernelEvent, todo: Job) -> b
     return True
 
 
-def _tell_by_hand(todo: Job, redis: EmbeddedRedis, name: str, *, alive: bool) -> None:
-    steps = byhand.steps(
-        redis_url=redis.url if alive or redis.child is None else None,
-        worker=not alive,
-        fleet=name,
-        limit=str(todo.limit),
-        ledger=todo.ledger,
-        files=todo.files,
-        model=todo.model,
+def _tell_by_hand(todo: Job, redis: EmbeddedRedis, name: str) -> None:
+    _paste(
+        "The same by hand, step by step",
+        byhand.steps(
+            redis_url=None if redis.child else redis.url,
+            fleet=name,
+            limit=str(todo.limit),
+            options=todo.options,
+            model=todo.model,
+        ),
     )
-    click.echo("\nThe same by hand, step by step:")
-    for step in steps:
-        click.echo(f"  # {step.what}\n  {step.command}" if step.what else f"  {step.command}")
 
 
-def _wait(session: Session) -> None:
+def _wait(session: Session, redis: EmbeddedRedis, name: str, run_id: str) -> None:
+    _paste("To look around meanwhile", byhand.look_around(redis_url=redis.url, fleet=name, run_id=run_id))
     click.echo("\nRedis and the worker stay until Ctrl-C.")
     session.children.wait_while_running()
+
+
+def _paste(title: str, steps: Sequence[byhand.Step]) -> None:
+    click.echo(f"\n{title}:")
+    for step in steps:
+        if step.what:
+            click.echo(f"  # {step.what}")
+        click.echo(f"  {step.command}")

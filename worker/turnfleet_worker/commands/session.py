@@ -9,6 +9,7 @@ from typing import Self
 
 from turnfleet import Fleet
 from turnfleet.errors import FleetUnavailable
+from turnfleet.ids import new_id
 from turnfleet_worker.commands.processes import Child, ChildFailedError, Children
 from turnfleet_worker.commands.signals import Signals
 from turnfleet_worker.embedded import EmbeddedRedis, open_redis
@@ -58,13 +59,13 @@ class Session:
         self, app: str, *, fleet: Fleet, concurrency: int, environment: Mapping[str, str], log: Path | None
     ) -> Child:
         """Start a Celery worker of the app module and wait until the fleet knows it (at most 60 seconds)."""
-        before = {str(worker) for worker in fleet.workers()}
+        before = {worker.get("worker") for worker in fleet.workers()}
         command = worker_command(app, concurrency=concurrency)
         child = self.children.start("The worker", command, log=log, environment=environment)
 
         def announced() -> bool:
             try:
-                return any(str(worker) not in before for worker in fleet.workers())
+                return any(worker.get("worker") not in before for worker in fleet.workers())
             except FleetUnavailable:
                 return False
 
@@ -73,5 +74,10 @@ class Session:
 
 
 def worker_command(app: str, *, concurrency: int, options: Sequence[str] = ()) -> list[str]:
-    """Return the command line of a Celery worker of this Python."""
-    return [sys.executable, "-m", "celery", "-A", app, "worker", "-c", str(concurrency), "-l", "INFO", *options]
+    """Return the command line of a Celery worker of this Python, under a name of its own unless the options say one."""
+    command = [sys.executable, "-m", "celery", "-A", app, "worker", "-c", str(concurrency), "-l", "INFO"]
+    if not any(option.startswith(("-n", "--hostname")) for option in options):
+        # Two workers of one name on a machine answer for each other.
+        command += ["-n", f"worker-{new_id()[:8]}@%h"]
+    # Mingle waits a second for what other workers revoked; a cancelled run is in its record.
+    return [*command, "--without-mingle", *options]

@@ -25,28 +25,41 @@ def program(name: str) -> str:
     return name if found is not None and Path(found).resolve() == own.resolve() else shlex.quote(str(own))
 
 
-def steps(
-    *, redis_url: str | None, worker: bool, fleet: str, limit: str, ledger: Path, files: Sequence[str], model: str
-) -> list[Step]:
-    """Return the steps, beginning with a Redis unless one is named, and with a worker where there will be none."""
+def steps(*, redis_url: str | None, fleet: str, limit: str, options: Sequence[str], model: str) -> list[Step]:
+    """Return the steps of the whole job, beginning with a Redis unless one is named."""
     turnfleet, celery = program("turnfleet"), program("celery")
-    url = redis_url or "redis://127.0.0.1:6379/0"
-    where = f"export TURNFLEET_REDIS_URL={shlex.quote(url)} TURNFLEET_NAME={shlex.quote(fleet)}"
-    settings = f"TURNFLEET_DEMO_LIMIT={limit} TURNFLEET_DEMO_LEDGER={shlex.quote(str(ledger))}"
+    settings = f"TURNFLEET_DEMO_LIMIT={limit}"
     if model != RULES:
         settings += f" TURNFLEET_DEMO_MODEL={shlex.quote(model)}"
-    demo = f"{turnfleet} demo {shlex.join([*files, '--model', model])}"
+    demo = shlex.join(["demo", *options])
     redis = Step("start a Redis", "redis-server --appendonly yes --maxmemory-policy noeviction &")
-    celery_worker = Step("start a worker", f"{settings} {celery} -A turnfleet_worker.demo.fleet worker -c 8 &")
     return [
         *([] if redis_url else [redis]),
-        Step("say which fleet", where),
-        *([celery_worker] if worker else []),
-        Step("write down the plan and the prompt", f"{demo} --print plan > plan.json"),
-        Step("", f"{demo} --print prompt > prompt.txt"),
+        where(redis_url or "redis://127.0.0.1:6379/0", fleet),
+        Step("start a worker", f"{settings} {celery} -A turnfleet_worker.demo.fleet worker -c 8 &"),
+        Step("write down the plan and the prompt", f"{turnfleet} {demo} --print plan > plan.json"),
+        Step("", f"{turnfleet} {demo} --print prompt > prompt.txt"),
         Step("enqueue", f"RUN=$({turnfleet} enqueue plan.json - < prompt.txt)"),
         Step("follow the events until it asks", f"{turnfleet} tail $RUN --until pause"),
         Step("see what it asks, and decide", f"{turnfleet} inbox"),
         Step("", f"{turnfleet} resume $RUN"),
         Step("follow it to its end", f"{turnfleet} tail $RUN"),
     ]
+
+
+def look_around(*, redis_url: str, fleet: str, run_id: str) -> list[Step]:
+    """Return what can be seen of a run in a fleet that is still there."""
+    turnfleet = program("turnfleet")
+    return [
+        where(redis_url, fleet),
+        Step("who works, what ran, and what became of it", f"{turnfleet} workers"),
+        Step("", f"{turnfleet} runs"),
+        Step("", f"{turnfleet} show {run_id}"),
+        Step("its events once more, as data", f"{turnfleet} tail {run_id} --json"),
+    ]
+
+
+def where(redis_url: str, fleet: str) -> Step:
+    """Return the step that says which fleet the following ones mean."""
+    named = f"TURNFLEET_REDIS_URL={shlex.quote(redis_url)} TURNFLEET_NAME={shlex.quote(fleet)}"
+    return Step("say which fleet", f"export {named}")

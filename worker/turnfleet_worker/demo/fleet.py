@@ -18,7 +18,10 @@ from turnfleet_worker.demo import tools
 from turnfleet_worker.demo.job import RULES, Settings
 from turnfleet_worker.demo.ledger import Ledger
 from turnfleet_worker.demo.rules import RuleModel
+from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.toolcontext import ToolContext
+
+DRAIN_SECONDS = 2.0  # its tools take milliseconds, and whoever stops the demo waits for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ def build_app(registry: Registry, environment: Mapping[str, str] = os.environ) -
         environment.get("TURNFLEET_REDIS_URL", "redis://localhost:6379/0"),
         name=environment.get("TURNFLEET_NAME", "demo"),
         broker_url=environment.get("TURNFLEET_BROKER_URL"),
+        settings=WorkerSettings(drain_seconds=DRAIN_SECONDS),
     )
 
 
