@@ -16,7 +16,7 @@ from turnfleet_kernel.contracts.limits import PlanLimits
 from turnfleet_kernel.errors import ContractViolationError, DeadlineExceeded, StepCancelledError
 from turnfleet_kernel.identity import Ambient, enter, leave
 from turnfleet_kernel.ports import Clock
-from turnfleet_kernel.teardown import Belongings, TeardownReport
+from turnfleet_kernel.teardown import Belongings, TeardownReport, describe
 
 __all__ = ["RunLifecycle"]
 
@@ -199,8 +199,18 @@ class RunLifecycle:
         await self._ending(self._belongings.end(tasks, patient=False))
 
     async def close_quietly(self, name: str, close: Callable[[], Awaitable[object]]) -> None:
-        """Close something within the grace; its failure is noted, not raised."""
-        await self._ending(self._belongings.close_one(name, close))
+        """Close something within the grace; its failure is noted, not raised.
+
+        In the same task, unlike all other endings: a provider's stream may hold what only its own task can release.
+        """
+        self._belongings.begin_end()
+        try:
+            async with asyncio.timeout_at(self._belongings.patient_until):
+                await close()
+        except Exception as error:  # noqa: BLE001 - what cannot close breaks no run
+            self._belongings.resource_failures.append(describe(name, error))
+        finally:
+            self._belongings.suspend_end()
 
     # -- the end
 

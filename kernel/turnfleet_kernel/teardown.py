@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, TypeVar
 
-__all__ = ["Belongings", "TeardownReport"]
+__all__ = ["Belongings", "TeardownReport", "describe"]
 
 T = TypeVar("T")
 
@@ -101,6 +101,11 @@ class Belongings:
             self._hard += stood_still
         self._stopped_at = None
 
+    @property
+    def patient_until(self) -> float:
+        """Tell, in the loop's time, when the first grace is used up."""
+        return self._soft or 0.0
+
     def suspend_end(self) -> None:
         """Stop the time of the end while others act: what the consumer takes is no patience of ours."""
         self._stopped_at = asyncio.get_running_loop().time()
@@ -110,7 +115,7 @@ class Belongings:
 
         A cancellation of the caller cancels the tasks at once and passes through.
         """
-        soft = self._soft or 0.0
+        soft = self.patient_until
         pending = set(tasks)
         try:
             if patient:

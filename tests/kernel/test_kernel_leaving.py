@@ -25,6 +25,7 @@ from turnfleet_kernel import (
     StepCancelledError,
     ToolRequest,
     approval_stage,
+    current_call,
     delegate,
 )
 from turnfleet_kernel.structured import JsonResponse
@@ -471,3 +472,25 @@ async def test_indices_have_no_hole_whatever_happens() -> None:
     seen = await walk(steps(stages=stages, sink=BrokenSink()))
     assert indices(seen) == list(range(len(seen.events)))
     assert seen.kinds[-1] == "done"
+
+
+async def test_leaving_while_a_tool_reports_ends_the_tool(kernel: InvocationKernel) -> None:
+    """The consumer is gone at a progress event: the tool is cancelled and awaited (CXL-4, CXL-5)."""
+    story: list[str] = []
+
+    async def work() -> None:
+        this = current_call()
+        assert this is not None
+        try:
+            await this.progress("half")
+            await asyncio.Event().wait()
+        finally:
+            story.append("ended")
+
+    sink = RecordingSink()
+    events = kernel.stream(steps(work, sink=sink), ASK)
+    async for event in events:
+        if event.kind == "progress":
+            break
+    await events.aclose()
+    assert (story, sink.kinds[-2:]) == (["ended"], ["progress", "cancelled"])

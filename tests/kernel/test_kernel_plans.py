@@ -139,6 +139,7 @@ def test_a_plan_cannot_be_changed_under_a_reader() -> None:
     with pytest.raises(TypeError, match="cannot be changed"):
         spec.response["required"] = ()  # type: ignore[index]
     assert spec.response["required"] == ("total",)
+    assert {spec: 1}[PlanSpec.model_validate_json(spec.model_dump_json())] == 1
     with pytest.raises(TypeError, match="cannot be changed"):
         spec.model["y"] = "m"  # type: ignore[index]
 

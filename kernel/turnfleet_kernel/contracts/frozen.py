@@ -27,6 +27,10 @@ class FrozenDict(dict[KeyT, ValueT]):
 
     __slots__ = ()
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash by content, so that a frozen plan can be a key."""
+        return hash(frozenset(self.items()))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor: the default way would set items one by one."""
         return (type(self), (dict(self),))
