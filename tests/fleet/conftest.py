@@ -17,7 +17,7 @@ StartWorker = Callable[..., WorkerProcess]
 PLAN = PlanSpec(
     name="planned",
     model="planned",
-    tools=("note", "wait_for", "refund", "hasty", "fleeting", "broken", "ask"),
+    tools=("note", "wait_for", "dawdle", "refund", "hasty", "fleeting", "broken", "ask"),
 )
 
 

@@ -7,6 +7,7 @@ Marks go to a Redis list of the test's own server, outside every fleet's keys: `
 `model:<run>:<round>` for each call of the model and `<tool>:<run>:<call id>` for each effect.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -98,6 +99,13 @@ async def wait_for(context: ToolContext, key: str) -> str:
         # Moved onto itself: every waiter sees it, none takes it away.
         await client.blmove(key, key, 60, "LEFT", "LEFT")
     return key
+
+
+@registry.tool
+async def dawdle(seconds: float) -> str:
+    """Take some time."""
+    await asyncio.sleep(seconds)
+    return "at last"
 
 
 @registry.tool(approval=lambda arguments: arguments["amount"] > 50, roles=("finance",))

@@ -17,6 +17,7 @@ from turnfleet.wire.publish import Publisher
 from turnfleet_kernel import InvocationKernel, PlanSpec
 from turnfleet_kernel.compile import unknown_names
 from turnfleet_worker.announcement import Announcer
+from turnfleet_worker.backlog import Backlog
 from turnfleet_worker.celery_app import build
 from turnfleet_worker.control import ControlListener
 from turnfleet_worker.heartbeat import Heartbeat
@@ -69,9 +70,9 @@ def _make_host(
     host = WorkerHost()
     worker = f"{socket.gethostname()}:{os.getpid()}"
     executor = AsyncExecutor(url)
-    offers = Offers(Publisher(app, keys.fleet))
+    offers = Offers(Publisher(app, keys.fleet), Backlog(app))
     turns = Turns(executor, keys, offers)
-    started = time.time()  # noqa: TID251 - shown to people; no decision is taken by it
+    started = time.time()
 
     def body() -> Mapping[str, Any]:
         return {

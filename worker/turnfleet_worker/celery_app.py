@@ -45,11 +45,11 @@ def build(
 
 def _settings(fleet: str, broker_url: str, settings: WorkerSettings) -> Mapping[str, Any]:
     shared = dict(celery_settings(fleet, broker_url))
-    redis = "queue_order_strategy" in shared["broker_transport_options"]
-    shared["broker_transport_options"] = {
-        **shared["broker_transport_options"],
-        **(_redis_options(fleet, settings) if redis else {}),
-    }
+    transport_options = dict(shared.get("broker_transport_options", {}))
+    redis = "priority_steps" in transport_options
+    if redis:
+        transport_options |= _redis_options(fleet, settings)
+    shared["broker_transport_options"] = transport_options
     return shared | {
         "worker_pool": "turnfleet_worker.pool:TaskPool",
         "worker_consumer": "turnfleet_worker.pool.consumer:FleetConsumer",

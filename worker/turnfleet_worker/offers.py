@@ -1,14 +1,18 @@
-"""Publishes offers from the event loop: the broker client blocks, so it works in a thread of its own."""
+"""The broker, seen from the event loop: kombu blocks, so it works in a thread of its own."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store.records import Offer
 from turnfleet.wire.envelope import reoffer
 from turnfleet.wire.publish import Publisher
+from turnfleet_worker.backlog import Backlog, Lane
 
 _log = logging.getLogger(__name__)
 
@@ -16,8 +20,9 @@ _log = logging.getLogger(__name__)
 class Offers:
     """The worker's way to the broker. An offer that cannot be published is left to a later sweep."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, backlog: Backlog) -> None:
         self._publisher = publisher
+        self._backlog = backlog
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnfleet-offers")
 
     async def publish(self, offers: Sequence[Offer]) -> None:
@@ -29,6 +34,14 @@ class Offers:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._publisher.publish_many, messages)
         except FleetUnavailable as error:
             _log.warning("%d offers wait for the next sweep: %s", len(offers), error)
+
+    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
+        """Give the run of the oldest message that waits in each lane; nothing when the broker does not say."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._backlog.oldest, [*queues])
+        except (KombuError, RedisError, OSError) as error:
+            _log.warning("the broker was not looked into: %s", type(error).__name__)
+            return {}
 
     def close(self) -> None:
         """Close the connections once what is under way is done."""

@@ -55,7 +55,7 @@ class ToolPolicy:
 
 def declared_roles(tool: str, roles: object) -> tuple[str, ...]:
     """Read `roles` as declared. Raises `RegistrationError` for a lone string: it would be read letter by letter."""
-    if isinstance(roles, str) or not isinstance(roles, list | tuple | set | frozenset):
+    if not isinstance(roles, list | tuple | set | frozenset):
         raise RegistrationError(f"tool {tool!r}: roles={roles!r} must be a tuple of role names, such as ('finance',)")
     named = tuple(sorted(roles) if isinstance(roles, set | frozenset) else roles)
     if not all(isinstance(role, str) and role for role in named):

@@ -148,16 +148,11 @@ def _model_of(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
 
 
 class _Plain(GenerateJsonSchema):
-    """Schemas without the titles that only repeat a parameter's name, and the same ones in every process."""
+    """Schemas without the titles that only repeat a parameter's name."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         del schema
         return False
-
-    def encode_default(self, dft: Any) -> Any:
-        encoded = super().encode_default(dft)
-        # The order of a set changes with the hash seed of the process; the digest must not.
-        return sorted(encoded, key=repr) if isinstance(dft, set | frozenset) else encoded
 
 
 def _schema_of(tool: str, model: type[BaseModel]) -> dict[str, Any]:

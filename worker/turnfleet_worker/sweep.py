@@ -6,14 +6,17 @@ that come back. Any worker may sweep; a short lock that expires by itself keeps 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
-from turnfleet.errors import FleetUnavailable, TurnfleetError
+from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Offer, SweepPolicy
+from turnfleet.wire.broker import default_queue
 from turnfleet_kernel.contracts.spec import PlanSpec
+from turnfleet_worker.backlog import Lane
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.turns import Turns
 
@@ -45,6 +48,8 @@ class Sweeper:
         self._offers = offers
         self._turns = turns
         self._fits = fits
+        self._queues = {default_queue(keys.fleet)}
+        """Queues that runs of the fleet were seen on."""
 
     async def run(self) -> None:
         """Sweep until cancelled. A store or broker that is away is tried again at the next turn."""
@@ -61,15 +66,29 @@ class Sweeper:
         """Sweep every shard if the lock is ours, and let parked runs go on that this worker can run."""
         lock_ms = round(self._every * 3000)
         if await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms)):
+            waiting_since = await self._waiting_since()
             for shard in range(self._keys.shards):
-                await self._sweep_shard(shard)
+                await self._sweep_shard(shard, waiting_since)
         await self._unpark()
 
-    async def _sweep_shard(self, shard: int) -> None:
+    async def _waiting_since(self) -> dict[Lane, int]:
+        """Say when the oldest message of each lane was offered (ms): what was offered later is not lost."""
+        since: dict[Lane, int] = {}
+        for lane, run_id in (await self._offers.oldest(self._queues)).items():
+            with suppress(UnknownRun, InvalidId):
+                run = await self._executor.execute(commands.status(self._keys, run_id))
+                if run.offered_ms is not None:
+                    since[lane] = run.offered_ms
+        return since
+
+    async def _sweep_shard(self, shard: int, waiting_since: Mapping[Lane, int]) -> None:
         more = True
         while more:
-            swept = await self._executor.execute(commands.sweep(self._keys, shard, self._policy))
+            swept = await self._executor.execute(
+                commands.sweep(self._keys, shard, self._policy, waiting_since=waiting_since)
+            )
             await self._offers.publish(swept.offers)
+            self._queues.update(offer.queue for offer in swept.offers)
             for ended in swept.ended:
                 await self._turns.pass_on(ended.thread_id, ended.run_id)
             if swept.lost or swept.failed or swept.expired:

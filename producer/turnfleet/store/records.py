@@ -239,6 +239,7 @@ class Snapshot:
     losses: int
     previous: Previous
     offers: int
+    offered_ms: int | None
     worker: str | None
     created_ms: int
     started_ms: int | None

@@ -8,12 +8,24 @@ from turnfleet.store.keys import Keys
 from turnfleet.store.records import EndedRun, SweepPolicy, Swept
 
 
-def sweep(keys: Keys, shard: int, policy: SweepPolicy, limit: int = 200) -> Command[Swept]:
-    """Look at up to `limit` runs of a shard that are due, and let the script do what each one needs."""
+def sweep(
+    keys: Keys,
+    shard: int,
+    policy: SweepPolicy,
+    limit: int = 200,
+    *,
+    waiting_since: Mapping[tuple[str, int], int] | None = None,
+) -> Command[Swept]:
+    """Look at up to `limit` runs of a shard that are due, and let the script do what each one needs.
+
+    `waiting_since`: when the oldest message that waits on the broker was offered, by queue and priority. A run that
+    was offered no earlier has not been reached, so its message does not count as lost.
+    """
     arguments = (
         *header(keys),
         *args(limit, policy.max_attempts, policy.reoffer_after_ms, policy.reoffer_cap_ms),
         *args(policy.ttl_ms, policy.quiet_ms),
+        *_waiting(waiting_since or {}),
     )
 
     def decode(reply: Reply) -> Swept:
@@ -30,6 +42,10 @@ def sweep(keys: Keys, shard: int, policy: SweepPolicy, limit: int = 200) -> Comm
         )
 
     return Command("sweep", keys.prefix(shard), arguments, decode, repeatable=False)
+
+
+def _waiting(since: Mapping[tuple[str, int], int]) -> tuple[bytes, ...]:
+    return args(len(since), *(part for (queue, priority), at in since.items() for part in (queue, priority, at)))
 
 
 def _yes(reply: Reply) -> bool:

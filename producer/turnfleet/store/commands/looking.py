@@ -14,8 +14,8 @@ from turnfleet.store.transitions import STATES
 
 _FIELDS = (
     "state", "plan_id", "plan_name", "digest", "queue", "priority", "thread", "tenant", "metadata", "attempt",
-    "losses", "previous", "offers", "worker", "created", "started", "claimed", "changed", "ended", "eta", "expires",
-    "deadline", "ran", "cancel", "missing", "parked", "error", "usage", "next", "outcome",
+    "losses", "previous", "offers", "offered", "worker", "created", "started", "claimed", "changed", "ended",
+    "eta", "expires", "deadline", "ran", "cancel", "missing", "parked", "error", "usage", "next", "outcome",
 )  # fmt: skip
 _NO_OUTCOME = tuple(field.encode() for field in _FIELDS[:-1])
 _ALL = tuple(field.encode() for field in _FIELDS)
@@ -45,6 +45,7 @@ def _read_snapshot(run_id: str, values: Sequence[bytes | None], interrupts: Sequ
         losses=int(said("losses")),
         previous=cast("Previous", said("previous")),
         offers=int(said("offers")),
+        offered_ms=whole(record["offered"]),
         worker=text(record["worker"]),
         created_ms=int(said("created")),
         started_ms=whole(record["started"]),

@@ -1,6 +1,11 @@
 -- Look at what is due in a shard, and do what each run needs: nothing is decided outside this script.
 local limit, max_attempts, reoffer_after, cap = take_number(), take_number(), take_number(), take_number()
 local ttl, quiet = take_number(), take_number()
+local waiting_since = {}
+for _ = 1, take_number() do
+  local queue, priority = take(), take_number()
+  waiting_since[queue .. '|' .. priority] = take_number()
+end
 local offers, ended = {}, {}
 local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
 
@@ -61,6 +66,10 @@ function sweep.queued(run, facts)
   end
   local lost_at = facts.offered + patience(facts.reoffers)
   if lost_at > now then return look(run, facts, lost_at) end
+  -- First in, first out: a message that is no older than the oldest in its queue has not been reached yet. Offering
+  -- it again would make a long backlog longer.
+  local oldest = waiting_since[facts.queue .. '|' .. facts.priority]
+  if oldest and facts.offered >= oldest then return look(run, facts, now + patience(facts.reoffers)) end
   set(run, 'reoffers', int(facts.reoffers + 1))
   offers[#offers + 1] = next_offer(run, facts, patience(facts.reoffers + 1))
 end

@@ -1,0 +1,58 @@
+"""How far the broker's queues have been worked off: which run the oldest waiting message of each names.
+
+The sweep asks before it offers a queued run again: in a first-in, first-out queue, a message that is no older than
+the oldest one waiting has only not been reached yet. Brokers that cannot be looked into say nothing here, and then
+the growing pauses between offers alone keep a backlog from multiplying.
+"""
+
+import json
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, Final
+
+from celery import Celery
+from kombu.transport import redis as redis_transport
+
+from turnfleet.wire.broker import HIGHEST_PRIORITY
+
+Lane = tuple[str, int]
+"""A queue's name and a run's priority (0-9, 9 first)."""
+
+RedisChannel: Any = redis_transport.Channel
+_OLDEST: Final = -1  # kombu pushes left and pops right
+
+
+class Backlog:
+    """Looks into the broker of a worker's app. Blocks: call it from a thread."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+
+    def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
+        """Return, for each lane where messages wait, the run id that the oldest names.
+
+        Raises what kombu raises when the broker does not answer.
+        """
+        with self._app.connection_for_write() as connection:
+            channel = connection.default_channel
+            if not isinstance(channel, RedisChannel):
+                return {}
+            lanes = list(product(queues, channel.priority_steps))
+            with channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
+                for queue, step in lanes:
+                    pipe.lindex(channel._q_for_pri(queue, step), _OLDEST)  # noqa: SLF001 - kombu's naming of its own lists
+                messages = pipe.execute()
+        return {
+            (queue, HIGHEST_PRIORITY - step): run_id
+            for (queue, step), message in zip(lanes, messages, strict=True)
+            if message is not None and (run_id := _run_id(message)) is not None
+        }
+
+
+def _run_id(message: bytes) -> str | None:
+    """Read whose message it is; what is no message of ours says nothing."""
+    try:
+        headers: dict[str, Any] = json.loads(message)["headers"]
+        return str(headers["root_id"])
+    except (ValueError, LookupError, TypeError):
+        return None
