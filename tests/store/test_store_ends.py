@@ -68,7 +68,7 @@ async def test_an_outcome_after_the_expiry_is_too_late(bench: Bench) -> None:
 
 
 async def test_the_end_says_the_reason_that_was_recorded(bench: Bench) -> None:
-    """A kernel that ends `cancelled` after a cancel does not know why; the record does, and its reason is the event's."""
+    """A kernel that ends `cancelled` does not know why; the record does, and its reason is the event's."""
     claim = await bench.running()
     await bench(commands.cancel(bench.keys, "run", reason="stop"))
     await bench(commands.finish(bench.keys, claim, seq=1, ending=ending("run", 0, "cancelled")))

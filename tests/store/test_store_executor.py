@@ -152,6 +152,16 @@ async def test_a_cancelled_caller_leaves_the_others_their_answers(real: Bench) -
     assert gone.cancelled()
 
 
+async def test_what_was_given_up_before_it_left_is_not_done(real: Bench) -> None:
+    """A caller that is cancelled at once has enqueued nothing."""
+    given_up = asyncio.ensure_future(real(commands.create(real.keys, new_run())))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    with pytest.raises(UnknownRun):
+        await real.status()
+
+
 async def test_a_closed_executor_says_so(redis_url: str) -> None:
     """It does not quietly connect again."""
     executor = AsyncExecutor(redis_url)

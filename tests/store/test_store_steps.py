@@ -1,11 +1,12 @@
 """What the holder of a claim writes: journal and events in one go, in order, once (DESIGN 2, 3)."""
 
 import json
+from typing import Any
 
 import pytest
 from store.kit import Bench, ending, event
 
-from turnfleet.errors import ClaimLost, StepGap
+from turnfleet.errors import ClaimLost, StepGap, UnknownRun
 from turnfleet.store import commands
 from turnfleet.store.records import Ended, Offer, StepAck
 
@@ -124,6 +125,29 @@ async def test_a_hand_back_of_a_run_that_shall_end_ends_it(bench: Bench, recorde
         await bench.look.hset(bench.keys.record("run"), "expires", "1")
     assert Ended(recorded) == await bench(commands.release(bench.keys, claim, seq=1))
     assert [recorded] == await bench.kinds()
+
+
+@pytest.mark.parametrize("recorded", ["cancelled", "expired"])
+async def test_a_run_that_shall_end_is_not_parked(bench: Bench, recorded: str) -> None:
+    """Nobody need wait for a worker only to end it."""
+    claim = await bench.running()
+    if recorded == "cancelled":
+        await bench(commands.cancel(bench.keys, "run", reason="stop"))
+    else:
+        await bench.look.hset(bench.keys.record("run"), "expires", "1")
+    park = commands.park(bench.keys, claim, missing={}, text="")
+    assert Ended(recorded) == await bench(park)
+    assert [recorded] == await bench.kinds()
+
+
+async def test_the_journal_can_be_read_back(bench: Bench) -> None:
+    """As it was written, in order; of an unknown run, there is none to read."""
+    claim = await bench.running()
+    entries: list[dict[str, Any]] = [{"k": "turn", "calls": []}, {"k": "start", "id": "c1"}]
+    await bench(commands.step(bench.keys, claim, seq=1, entries=entries))
+    assert tuple(entries) == await bench(commands.journal(bench.keys, "run"))
+    with pytest.raises(UnknownRun):
+        await bench(commands.journal(bench.keys, "nobody"))
 
 
 async def test_parking_says_what_is_missing_until_a_worker_fits(bench: Bench) -> None:

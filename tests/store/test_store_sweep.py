@@ -99,6 +99,22 @@ async def test_a_lost_message_is_offered_again_with_growing_patience(bench: Benc
     assert (offer.queue, offer.priority, offer.number) == ("mine", 9, 6)
 
 
+async def test_a_backlog_does_not_multiply_itself(bench: Bench) -> None:
+    """A message no older than the oldest that still waits in its lane was not reached yet, so it is not lost."""
+    await bench.create()
+    offered = int(await bench.look.hget(bench.keys.record("run"), "offered") or 0)
+    for lane, oldest, offers in (
+        (("turnfleet.test", 5), offered, 0),
+        (("turnfleet.test", 5), offered + 1, 1),
+        (("turnfleet.test", 4), offered, 1),
+        (("another", 5), offered, 1),
+    ):
+        waiting_since = {lane: oldest}
+        swept = await bench(commands.sweep(bench.keys, bench.keys.shard("run"), AT_ONCE, waiting_since=waiting_since))
+        assert (lane, oldest, len(swept.offers)) == (lane, oldest, offers)
+        await bench.look.hset(bench.keys.record("run"), "offered", str(offered))
+
+
 async def test_patience_starts_anew_when_a_run_is_queued_anew(bench: Bench) -> None:
     """A hand-back is no sign of a lost message."""
     await bench.create()
