@@ -140,6 +140,20 @@ def test_on_a_terminal_it_asks_and_takes_yes_edit_and_no(tmp_path: Path) -> None
     assert re.search(r"\| INV-2026-0113 \| 132.00 \| not written off \| .*they pay in May \|", report) is not None
 
 
+def test_what_was_typed_before_the_question_decides_nothing(tmp_path: Path) -> None:
+    """A stray "y" that somebody typed while the worker started approves nothing."""
+    with Terminal("demo", "--report", "r.md", folder=tmp_path) as terminal:
+        terminal.wait_for("starting a Celery worker")
+        terminal.type("y")
+        for _ in ASKED:
+            terminal.wait_for(r"edit \(e\): ")
+            terminal.type("n")
+            terminal.wait_for("reason: ")
+            terminal.type("")
+        assert terminal.wait() == 0
+    assert written_off(tmp_path / "r.write-offs.csv") == NOT_ASKED
+
+
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [

@@ -22,7 +22,7 @@ def run_command(
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=folder,
-        env=clean_environment(env),
+        env=clean_environment({"TMPDIR": str(folder), **(env or {})}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -45,7 +45,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=folder,
-            env=clean_environment(env),
+            env=clean_environment({"TMPDIR": str(folder), **(env or {})}),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

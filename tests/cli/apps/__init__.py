@@ -1,0 +1,1 @@
+"""Fleets that the tests of the command line run."""
