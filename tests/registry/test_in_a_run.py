@@ -93,14 +93,18 @@ async def test_progress_that_is_not_json_is_the_tools_own_error() -> None:
 
 async def test_a_thread_that_waits_to_report_progress_is_let_go_when_the_run_ends() -> None:
     """The consumer left: nobody will take the progress (CXL-4, CXL-5)."""
-    ended = threading.Event()
+    again, ended = threading.Event(), threading.Event()
 
     def endless(context: ToolContext) -> None:
         try:
-            while True:
-                context.emit("still here")
+            context.emit("here")
+            again.set()
+            context.emit("still here")
         finally:
             ended.set()
+
+    def waiting() -> bool:
+        return any(getattr(task.get_coro(), "__name__", "") == "progress" for task in asyncio.all_tasks())
 
     registry = offering(endless, script=[call("endless", "c1")])
     plan = compile_plan(PlanSpec(name="p", model="m", tools=("endless",)), registry)
@@ -108,8 +112,13 @@ async def test_a_thread_that_waits_to_report_progress_is_let_go_when_the_run_end
     async for event in events:
         if event.kind == "progress":
             break
+    await asyncio.to_thread(again.wait, 30)
+    async with asyncio.timeout(30):
+        while not waiting():  # noqa: ASYNC110 - another thread gives the loop this task
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
     await events.aclose()
-    assert await asyncio.to_thread(ended.wait, 30)
+    assert ended.is_set()
 
 
 async def test_a_delegate_is_called_as_a_tool_and_gives_its_output() -> None:

@@ -44,7 +44,7 @@ def refund(order_id: str, amount: float = 10.0) -> str:
 
     Args:
         order_id: The order's number,
-            as the customer knows it: with its prefix.
+            prefix: included.
         amount (float): In euros.
 
     Returns:
@@ -63,7 +63,7 @@ def test_schema_and_description_come_from_signature_and_docstring() -> None:
         "properties": {
             "order_id": {
                 "type": "string",
-                "description": "The order's number, as the customer knows it: with its prefix.",
+                "description": "The order's number, prefix: included.",
             },
             "amount": {"type": "number", "default": 10.0, "description": "In euros."},
         },

@@ -68,16 +68,19 @@ async def test_what_a_function_raises_reaches_the_caller() -> None:
 
 async def test_a_cancelled_call_is_told_and_waited_for() -> None:
     """Its effect belongs to the run until it ends (CXL-4)."""
-    started, told, ended = threading.Event(), threading.Event(), threading.Event()
+    started, told, finish, ended = (threading.Event() for _ in range(4))
 
     def work() -> None:
         started.set()
-        assert told.wait(30)
+        assert finish.wait(30)
         ended.set()
 
     call = asyncio.create_task(DaemonThreads().run(work, on_cancel=told.set))
     await asyncio.to_thread(started.wait, 30)
     call.cancel()
+    await asyncio.to_thread(told.wait, 30)
+    assert not call.done()
+    finish.set()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert ended.is_set()

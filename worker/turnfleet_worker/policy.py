@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject
 from turnfleet_kernel.contracts.values import ToolRequest
-from turnfleet_worker.errors import RegistrationError
+from turnfleet_worker.errors import ArgumentsError, RegistrationError
+from turnfleet_worker.signatures import Signature
 
-__all__ = ["ApprovalPolicy", "Reconcile", "ToolPolicy", "check_expiry", "declared_roles"]
+__all__ = ["ApprovalPolicy", "Reconcile", "ToolPolicy", "check_expiry", "declare_policy", "declared_roles"]
 
 ApprovalPolicy: TypeAlias = bool | Callable[[Mapping[str, Any]], Any]
 """Never (False), always (True), or a predicate on the arguments as the function would receive them."""
@@ -53,6 +54,36 @@ class ToolPolicy:
             return True
 
 
+def declare_policy(
+    signature: Signature,
+    *,
+    approval: ApprovalPolicy = False,
+    roles: object = (),
+    expires_in: float | None = None,
+    on_expiry: Decision | None = None,
+    idempotent: bool = False,
+) -> ToolPolicy:
+    """Make the policy of a tool that may ask for approval. Raises `RegistrationError` for one that makes no sense."""
+    tool = signature.name
+    if not (isinstance(approval, bool) or callable(approval)):
+        raise RegistrationError(f"tool {tool!r}: approval must be True, False or a predicate on the arguments")
+    check_expiry(tool, "approval", expires_in, on_expiry)
+    if on_expiry is not None and approval is False:
+        raise RegistrationError(f"tool {tool!r}: on_expiry decides an approval, and this tool asks for none")
+    if isinstance(on_expiry, Edit):
+        _check_edit(signature, on_expiry)
+    return ToolPolicy(
+        tool=tool,
+        approval=approval,
+        roles=declared_roles(tool, roles),
+        expires_in=expires_in,
+        on_expiry=on_expiry,
+        idempotent=idempotent,
+        schema=signature.schema,
+        digest=signature.digest,
+    )
+
+
 def declared_roles(tool: str, roles: object) -> tuple[str, ...]:
     """Read `roles` as declared. Raises `RegistrationError` for a lone string: it would be read letter by letter."""
     if not isinstance(roles, list | tuple | set | frozenset):
@@ -76,3 +107,10 @@ def check_expiry(tool: str, kind: str, expires_in: float | None, on_expiry: obje
     if not isinstance(on_expiry, _BY_KIND[kind]):
         fitting = ", ".join(each.__name__ for each in _BY_KIND[kind])
         raise RegistrationError(f"tool {tool!r}: on_expiry={on_expiry!r} decides no {kind}; it takes one of {fitting}")
+
+
+def _check_edit(signature: Signature, edit: Edit) -> None:
+    try:
+        signature.bind(edit.arguments)
+    except ArgumentsError as unfit:
+        raise RegistrationError(f"tool {signature.name!r}: on_expiry edits to what does not fit. {unfit}") from unfit

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 
 from turnfleet_kernel.compile import compile_plan, unknown_names
-from turnfleet_kernel.contracts.interrupts import Decision, Edit
+from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.contracts.stages import Stage
 from turnfleet_kernel.errors import PlanError
@@ -14,12 +14,12 @@ from turnfleet_kernel.ports import ModelPort, ResponsePort, ToolPort
 from turnfleet_worker.approval import approval_stages
 from turnfleet_worker.ask import ASK, make_ask
 from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
-from turnfleet_worker.errors import ArgumentsError, RegistrationError
+from turnfleet_worker.errors import RegistrationError
 from turnfleet_worker.models.factories import ModelFactory, model_factory
 from turnfleet_worker.models.response import JsonResponse
 from turnfleet_worker.places import caller, place_of
-from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declared_roles
-from turnfleet_worker.signatures import Signature, read_signature
+from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declare_policy, declared_roles
+from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolport import BoundTools, RegisteredTool, as_coroutine
 
@@ -234,39 +234,11 @@ class Registry:
         """Give the port that reads a structured answer; None for text."""
         return None if spec.response is None else JsonResponse(spec.name, spec.response)
 
-    def _add_tool(
-        self,
-        function: FunctionT,
-        /,
-        *,
-        approval: ApprovalPolicy = False,
-        roles: tuple[str, ...] = (),
-        expires_in: float | None = None,
-        on_expiry: Decision | None = None,
-        idempotent: bool = False,
-        name: str | None = None,
-    ) -> FunctionT:
+    def _add_tool(self, function: FunctionT, /, *, name: str | None, **options: Any) -> FunctionT:
         signature = read_signature(function, name=name)
-        tool = signature.name
-        if not (isinstance(approval, bool) or callable(approval)):
-            raise RegistrationError(f"tool {tool!r}: approval must be True, False or a predicate on the arguments")
-        check_expiry(tool, "approval", expires_in, on_expiry)
-        if on_expiry is not None and approval is False:
-            raise RegistrationError(f"tool {tool!r}: on_expiry decides an approval, and this tool asks for none")
-        if isinstance(on_expiry, Edit):
-            _check_edit(signature, on_expiry)
-        policy = ToolPolicy(
-            tool=tool,
-            approval=approval,
-            roles=declared_roles(tool, roles),
-            expires_in=expires_in,
-            on_expiry=on_expiry,
-            idempotent=idempotent,
-            schema=signature.schema,
-            digest=signature.digest,
-        )
-        self._claim("tool", tool, place_of(function))
-        self._tools[tool] = RegisteredTool(function, signature, policy)
+        policy = declare_policy(signature, **options)
+        self._claim("tool", signature.name, place_of(function))
+        self._tools[signature.name] = RegisteredTool(function, signature, policy)
         return function
 
     def _set_ask(self, roles: tuple[str, ...], expires_in: float | None, on_expiry: Decision | None) -> None:
@@ -321,10 +293,3 @@ class Registry:
             if tool.function is function:
                 return name
         return str(getattr(function, "__name__", function))
-
-
-def _check_edit(signature: Signature, edit: Edit) -> None:
-    try:
-        signature.bind(edit.arguments)
-    except ArgumentsError as unfit:
-        raise RegistrationError(f"tool {signature.name!r}: on_expiry edits to what does not fit. {unfit}") from unfit

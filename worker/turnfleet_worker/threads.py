@@ -37,12 +37,13 @@ class DaemonThreads:
         self._submit(lambda: context.run(function), future)
         waiter = asyncio.wrap_future(future)
         try:
-            return await asyncio.shield(waiter)
+            await asyncio.wait([waiter])
         except asyncio.CancelledError:
             on_cancel()
             if not future.cancel():
                 await _settled(waiter)
             raise
+        return waiter.result()
 
     def _submit(self, call: Callable[[], object], future: "Future[object]") -> None:
         with self._changed:
