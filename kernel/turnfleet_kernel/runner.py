@@ -7,7 +7,6 @@ loop itself, phase after phase. It names no provider, message class, tool regist
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
 from turnfleet_kernel.calls import ChildHad, Progressed
 from turnfleet_kernel.context import RequestContext
@@ -18,13 +17,11 @@ from turnfleet_kernel.endings import Completed, Ending, Failed, Preempted, Stopp
 from turnfleet_kernel.exchange import ModelExchange
 from turnfleet_kernel.observation import RunObservation
 from turnfleet_kernel.palette import model_for
+from turnfleet_kernel.phases import KernelPhases
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.rungs import CapabilityRungs
 from turnfleet_kernel.sinks import CallbackEventAdapter
 from turnfleet_kernel.tools import RoundStep, run_tool_round
-
-if TYPE_CHECKING:
-    from turnfleet_kernel.invoker import InvocationKernel
 
 __all__ = ["InvocationRunner"]
 
@@ -34,7 +31,7 @@ class InvocationRunner:
 
     @staticmethod
     async def events(
-        kernel: InvocationKernel,
+        kernel: KernelPhases,
         plan: InvocationPlan,
         request: TurnRequest,
         *,
@@ -86,7 +83,7 @@ class InvocationRunner:
 
 
 async def _phases(  # noqa: C901, PLR0912, PLR0915 - the loop is one place, read from top to bottom
-    kernel: InvocationKernel,
+    kernel: KernelPhases,
     plan: InvocationPlan,
     ctx: RequestContext,
     request: TurnRequest,

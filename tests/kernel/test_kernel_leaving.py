@@ -19,6 +19,7 @@ from turnfleet_kernel import (
     InvocationPlan,
     InvocationPreempted,
     KernelEvent,
+    ModelTurn,
     Phase,
     RequestContext,
     Stage,
@@ -283,13 +284,16 @@ async def test_leaving_between_two_deltas_closes_the_model_stream(kernel: Invoca
     class Slow(RecordingSink):
         async def deliver(self, event: KernelEvent) -> None:
             await asyncio.sleep(0.005)
+            closed_before.append(bool(closed))
             await super().deliver(event)
 
     sink = Slow()
+    closed_before: list[bool] = []
     events = kernel.stream(make_plan(Model(), sink=sink), ASK)
     await anext(events)
     await events.aclose()
     assert (closed, sink.kinds, sink.events[-1].reason) == ([True], ["text_delta", "cancelled"], "disconnected")
+    assert closed_before == [False, True]
 
 
 async def test_a_cancellation_is_never_swallowed(kernel: InvocationKernel) -> None:
@@ -475,8 +479,12 @@ async def test_indices_have_no_hole_whatever_happens() -> None:
 
 
 async def test_leaving_while_a_tool_reports_ends_the_tool(kernel: InvocationKernel) -> None:
-    """The consumer is gone at a progress event: the tool is cancelled and awaited (CXL-4, CXL-5)."""
+    """The consumer is gone at a progress event: the tool has ended before the terminal event (CXL-4, CXL-5)."""
     story: list[str] = []
+
+    class Telling(RecordingSink):
+        async def deliver(self, event: KernelEvent) -> None:
+            story.append(event.kind)
 
     async def work() -> None:
         this = current_call()
@@ -487,10 +495,63 @@ async def test_leaving_while_a_tool_reports_ends_the_tool(kernel: InvocationKern
         finally:
             story.append("ended")
 
-    sink = RecordingSink()
-    events = kernel.stream(steps(work, sink=sink), ASK)
+    events = kernel.stream(steps(work, sink=Telling()), ASK)
     async for event in events:
         if event.kind == "progress":
             break
     await events.aclose()
-    assert (story, sink.kinds[-2:]) == (["ended"], ["progress", "cancelled"])
+    assert story[-3:] == ["progress", "ended", "cancelled"]
+
+
+class Pieces(StuckModel):
+    """A model whose stream is no generator: it is closed by the runner or not at all."""
+
+    def __init__(self, then: Callable[[], Any] | None) -> None:
+        self._then = then
+        self._given = False
+        self.closed = 0
+
+    def deltas(self) -> "Pieces":
+        """Be the stream."""
+        return self
+
+    def __aiter__(self) -> "Pieces":
+        return self
+
+    async def __anext__(self) -> Delta:
+        if not self._given:
+            self._given = True
+            return Delta("text", "one")
+        if self._then is not None:
+            await self._then()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Count."""
+        self.closed += 1
+
+    def result(self) -> ModelTurn:
+        """Give the turn."""
+        return ModelTurn("one")
+
+
+async def fail_later() -> None:
+    """Fail."""
+    raise ConnectionError("cut")
+
+
+@pytest.mark.parametrize(("then", "kind"), [(None, "done"), (fail_later, "error"), (forever, "error")])
+async def test_the_stream_of_a_model_is_closed_on_every_path(then: Any, kind: str) -> None:
+    """Exhausted, failed, or cut off by the deadline: by the runner, not by chance when it is forgotten (RCX-11)."""
+    model = Pieces(then)
+    seen = await walk(steps(model=model, deadline_seconds=0.05))
+    assert (seen.kinds[-1], model.closed) == (kind, 1)
+
+
+async def test_a_stream_that_is_left_is_closed(kernel: InvocationKernel) -> None:
+    """The same when the consumer goes (CXL-5)."""
+    model = Pieces(None)
+    events = kernel.stream(steps(model=model), ASK)
+    await anext(events)
+    await events.aclose()
+    assert model.closed == 1
