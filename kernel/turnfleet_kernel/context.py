@@ -29,6 +29,7 @@ from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.ports import Transcript
 from turnfleet_kernel.rounds import OpenRound
 from turnfleet_kernel.teardown import TeardownReport
+from turnfleet_kernel.waiting import WaitingList
 
 __all__ = ["RequestContext"]
 
@@ -46,14 +47,13 @@ class RequestContext:
 
     __slots__ = (
         "_generation",
-        "_interrupt_ids",
-        "_open_interrupts",
         "_output",
         "_record",
         "_resolved",
         "_scratch",
         "_tool_outcomes",
         "_traces",
+        "_waiting",
         "above",
         "call_ids",
         "cancelled",
@@ -125,8 +125,7 @@ class RequestContext:
         self._tool_outcomes: list[ToolOutcome] = []
         self._traces: list[StageTrace] = []
         self._scratch: dict[str, dict[str, Any]] = {}
-        self._interrupt_ids: dict[str, None] = {}
-        self._open_interrupts: dict[str, Interrupt] = {}
+        self._waiting = WaitingList()
         if restored is not None:
             self._restore(restored)
 
@@ -138,8 +137,7 @@ class RequestContext:
         self.call_ids.update(dict.fromkeys(record.call_ids))
         self.emitter.next_index = record.next_index
         self._tool_outcomes.extend(record.tool_outcomes)
-        self._interrupt_ids.update(dict.fromkeys(record.interrupt_ids))
-        self._open_interrupts.update({interrupt.id: interrupt for interrupt in record.interrupts})
+        self._waiting = WaitingList(record.interrupts, record.interrupt_ids)
 
     # -- what is bound once
 
@@ -267,35 +265,15 @@ class RequestContext:
     # -- pausing
 
     def pause(self, raised: Sequence[Interrupt]) -> tuple[Interrupt, ...]:
-        """Settle what the run waits for, in request order, every id unique in the run (HK-5).
-
-        What was open before and was not reached this time (its call was not started again) stays open.
-        """
-        claimed = [self._claim_interrupt(interrupt) for interrupt in raised]
-        known = self.current_round.outcomes
-        claimed.extend(left for left in self._open_interrupts.values() if left.call_id not in known)
-        order = {request.call_id: place for place, request in enumerate(self.current_round.requests)}
-        claimed.sort(key=lambda interrupt: order.get(interrupt.call_id, -1))
-        self.interrupts = tuple(claimed)
+        """Settle what the run waits for (HK-5); see WaitingList."""
+        turn_round = self.current_round
+        self.interrupts = self._waiting.settle(raised, turn_round.requests, turn_round.outcomes)
         return self.interrupts
-
-    def _claim_interrupt(self, interrupt: Interrupt) -> Interrupt:
-        before = self._open_interrupts.pop(interrupt.id, None)
-        if before is not None and before.call_id == interrupt.call_id:
-            return before
-        unique, number = interrupt.id, 1
-        while unique in self._interrupt_ids:
-            number += 1
-            unique = f"{interrupt.id}#{number}"
-        self._interrupt_ids[unique] = None
-        if unique == interrupt.id:
-            return interrupt
-        return Interrupt(unique, interrupt.kind, interrupt.payload, interrupt.call_id)
 
     @property
     def interrupt_ids(self) -> tuple[str, ...]:
         """Every interrupt id used in the run so far."""
-        return tuple(self._interrupt_ids)
+        return self._waiting.used_ids
 
     # -- for capabilities
 
