@@ -18,7 +18,9 @@ from turnfleet_kernel import (
     InvocationKernel,
     KernelEvent,
     ModelTurn,
+    Phase,
     RunIdentity,
+    Stage,
     StageTrace,
     TurnRequest,
     UsageDelta,
@@ -219,3 +221,12 @@ def test_times_keep_their_microseconds() -> None:
         time = NOON + timedelta(microseconds=offset * 977, days=offset)
         event = KernelEvent("r", 0, "cancelled", time, {"reason": "x"})
         assert event_from_json(event_to_json(event)).time == time
+
+
+async def test_a_spent_deadline_makes_no_hole_at_the_sink() -> None:
+    """An event made when the time is up already is delivered all the same, then the run ends (EVT-5, EVT-10)."""
+    clock, sink = ManualClock(), RecordingSink()
+    stage = Stage("slow", Phase.PRE_MODEL, lambda _: clock.advance(11))
+    seen = await walk(make_plan(["never"], stages=[stage], sink=sink, clock=clock, deadline_seconds=10))
+    assert [event.kind for event in seen.events] == ["stage", "error"]
+    assert (sink.events, seen.report.sink_failures, seen.report.reason) == (seen.events, (), "deadline")
