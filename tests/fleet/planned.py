@@ -101,7 +101,7 @@ async def wait_for(context: ToolContext, key: str) -> str:
     return key
 
 
-@registry.tool
+@registry.tool(idempotent=True)
 async def dawdle(seconds: float) -> str:
     """Take some time."""
     await asyncio.sleep(seconds)

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from turnfleet.errors import ClaimLost
 from turnfleet_kernel.calls import charged
 from turnfleet_kernel.context import RequestContext
 from turnfleet_kernel.contracts.canonical import digest
@@ -32,6 +31,7 @@ from turnfleet_kernel.contracts.values import (
     ToolOutcome,
     ToolRequest,
 )
+from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_worker import journal
@@ -108,7 +108,7 @@ class RunJournal:
         """
         try:
             await self._writer.effect(journal.start(request))
-        except (CancelRequested, ClaimLost):
+        except (CancelRequested, TurnfleetError):
             await asyncio.get_running_loop().create_future()
         self.doubtful.pop(request.call_id or "", None)
 

@@ -183,6 +183,9 @@ class Invocation:
                     assert_never(leaving)
         except ClaimLost:
             return Left("lost")
+        except TurnfleetError:
+            _log.exception("run %s: its end was not written; the holder of the next lease goes on", self.claim.run_id)
+            return Left("lost")
 
     async def _release(self) -> Left:
         keys, ref, ttl_ms = self._bench.keys, self.claim.ref, self._bench.ttl_ms

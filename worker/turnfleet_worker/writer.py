@@ -6,6 +6,7 @@ commit), so a slow store makes batches larger and never memory: `room()` holds a
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -14,12 +15,14 @@ from turnfleet.store import Command, Keys
 from turnfleet.store.commands import step
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import ClaimRef
+from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_worker.persistence import persist
 
 Entry = dict[str, Any]
 T = TypeVar("T")
 
 MOST_WAITING_EVENTS: Final = 256
+_log = logging.getLogger(__name__)
 
 
 class CancelRequested(Exception):  # noqa: N818 - a verdict of the store, not a fault
@@ -42,7 +45,7 @@ class RunWriter:
         *,
         seq: int,
         on_cancel: Callable[[str], None],
-        on_lost: Callable[[ClaimLost], None],
+        on_lost: Callable[[TurnfleetError], None],
     ) -> None:
         self._executor = executor
         self._keys = keys
@@ -55,7 +58,7 @@ class RunWriter:
         self._starts: list[tuple[Entry, asyncio.Future[None]]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._pump: asyncio.Task[None] | None = None
-        self._lost: ClaimLost | None = None
+        self._lost: TurnfleetError | None = None
         self._flown = asyncio.Event()
 
     def entry(self, entry: Entry) -> None:
@@ -69,7 +72,7 @@ class RunWriter:
         self._go()
 
     async def room(self) -> None:
-        """Wait until fewer than `MOST_WAITING_EVENTS` events wait. Raises ClaimLost."""
+        """Wait until fewer than `MOST_WAITING_EVENTS` events wait. Raises what ended the writing (`ClaimLost`)."""
         while len(self._events) >= MOST_WAITING_EVENTS:
             self._check()
             self._flown.clear()
@@ -77,7 +80,7 @@ class RunWriter:
         self._check()
 
     async def flushed(self) -> None:
-        """Wait until everything appended so far is durable. Raises ClaimLost."""
+        """Wait until everything appended so far is durable. Raises what ended the writing (`ClaimLost`)."""
         self._check()
         if self._idle():
             return
@@ -108,7 +111,7 @@ class RunWriter:
         self._seq += 1
         try:
             return await persist(self._executor, build(self._seq, entries, events))
-        except ClaimLost as error:
+        except TurnfleetError as error:
             self._lose(error)
             raise
 
@@ -132,9 +135,10 @@ class RunWriter:
 
     async def _run(self) -> None:
         try:
-            while self._entries or self._events:
+            # A waiter that came while the last of it was on its way is told by one more round, which sends nothing.
+            while self._entries or self._events or self._waiting:
                 await self._fly()
-        except ClaimLost as error:
+        except TurnfleetError as error:
             self._lose(error)
         finally:
             self._pump = None
@@ -144,9 +148,10 @@ class RunWriter:
         starts, self._starts = self._starts, []
         waiting, self._waiting = self._waiting, []
         entries, events = self._take()
-        self._seq += 1
         try:
-            await self._step(entries, events, starts)
+            if entries or events:
+                self._seq += 1
+                await self._step(entries, events, starts)
         except BaseException:
             self._starts, self._waiting = starts + self._starts, waiting + self._waiting
             raise
@@ -180,12 +185,15 @@ class RunWriter:
         events, self._events = self._events, []
         return entries, events
 
-    def _lose(self, error: ClaimLost) -> None:
+    def _lose(self, error: TurnfleetError) -> None:
+        """Stop: the claim is another's, or the store refused a write. Either way the lease's next holder goes on."""
+        if not isinstance(error, ClaimLost):
+            _log.error("run %s: the store refused a write (%s); this worker lets the run go", self._claim.run_id, error)
         self._lost = error
         self._settle(error)
         self._on_lost(error)
 
-    def _settle(self, error: ClaimLost | None) -> None:
+    def _settle(self, error: TurnfleetError | None) -> None:
         futures = [future for _, future in self._starts] + self._waiting
         self._starts, self._waiting = [], []
         self._take()
