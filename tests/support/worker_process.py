@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ class WorkerProcess:
     """One worker; `with WorkerProcess("pool.apps.recording", env={...}) as worker:` starts it and waits until ready.
 
     `app` is what `-A` takes; modules under tests/ are importable. `env` is added to this process's environment.
+    `folder` is where the worker runs, empty at first.
     """
 
     def __init__(
@@ -41,7 +43,8 @@ class WorkerProcess:
         # Mingle waits a second for other workers' revoked ids; no test needs them.
         self._command += ["-n", self.hostname, "-l", "INFO", "--without-mingle", *options]
         self._env = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONUNBUFFERED": "1", **(env or {})}
-        self._log = Path(tempfile.mkdtemp(prefix="turnfleet-worker-")) / "log"
+        self.folder = Path(tempfile.mkdtemp(prefix="turnfleet-worker-"))
+        self._log = self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -81,7 +84,7 @@ class WorkerProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
-                cwd=self._log.parent,
+                cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -136,7 +139,4 @@ class WorkerProcess:
                 self._process.wait(2)
             except subprocess.TimeoutExpired:
                 self.kill()
-        self._log.unlink(missing_ok=True)
-        for rest in self._log.parent.iterdir():
-            rest.unlink()
-        self._log.parent.rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -112,6 +112,8 @@ settings = WorkerSettings(
     drain_seconds=float(os.environ.get("DRAIN", "20")), visibility_seconds=float(os.environ.get("VISIBILITY", "120"))
 )
 app = build(make_host, fleet=FLEET, broker_url=os.environ["BROKER_URL"], settings=settings)
+if "PREFETCH" in os.environ:
+    app.conf.worker_disable_prefetch = False  # as on a broker that cannot do without
 
 
 @signals.task_prerun.connect

@@ -59,7 +59,7 @@ def _task_options(worker: Any) -> str | None:
     for option, because in _OPTIONS.items():
         if getattr(task, option, None):
             return (
-                f"{option} is set for {TASK_NAME} (look into task_annotations): {because}. Remove it for this task; "
+                f"{option} is set for {TASK_NAME} (on the task itself): {because}. Remove it for this task; "
                 "it may stay for your own."
             )
     return None

@@ -5,10 +5,12 @@ ends the worker or, on Redis, restores the message and meets it again for ever.
 """
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from celery import signals
+from celery.exceptions import CPendingDeprecationWarning
 from celery.worker.consumer import Consumer
 from typing_extensions import override
 
@@ -94,7 +96,10 @@ class FleetConsumer(Consumer):
         """Keep the events that wait for their turn: Celery carries only those over that failed to be sent."""
         if self.event_dispatcher is not None:
             self.event_dispatcher.flush()
-        super().on_connection_error_after_connected(exc)
+        with warnings.catch_warnings():
+            # Celery warns each time that late-acknowledged tasks run on; ours are acknowledged when they start.
+            warnings.simplefilter("ignore", CPendingDeprecationWarning)
+            super().on_connection_error_after_connected(exc)
 
     def _on_garbage(self, queue_hint: str, error: Exception) -> None:
         _log.error(

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from billiard.einfo import ExceptionInfo
 from celery import signals, states
 from celery.app.trace import LOG_SUCCESS, TraceInfo
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.worker import state as worker_state
@@ -39,6 +39,11 @@ def announce_end(job: Job, outcome: Outcome) -> None:
     state: str = states.FAILURE
     try:
         state = _tell(job, outcome)
+    except BaseException:
+        # Telling failed, not the run: its message must not stay with us, nor its id in Celery's books.
+        worker_state.task_ready(request)
+        request.acknowledge()
+        raise
     finally:
         signals.task_postrun.send(
             sender=request.task,
@@ -83,10 +88,7 @@ def _tell(job: Job, outcome: Outcome) -> str:
                 request, RuntimeError("the coroutine was cancelled, and neither a person nor a limit asked")
             )
         case OutOfTime(limit):
-            soft = False
-            request.on_timeout(soft, limit)
-            request.acknowledge()
-            state = states.FAILURE
+            state = _failed(request, TimeLimitExceeded(limit))
         case never:
             assert_never(never)
     return state
@@ -123,7 +125,10 @@ def _succeeded(job: Job, value: object) -> None:
 
 
 def _failed(request: InvokeRequest, error: BaseException) -> str:
-    einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
+    try:
+        raise error  # noqa: TRY301 - an error made here has no traceback yet, and Celery's helpers count on one
+    except BaseException:  # noqa: BLE001 - whatever ended the run is shown
+        einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
     request.on_failure(einfo, return_ok=True)
     request.acknowledge()
     return states.FAILURE

@@ -1,0 +1,92 @@
+"""What a worker process starts with, and what it refuses: with the reason, a non-zero exit code, and no traceback."""
+
+import pytest
+from pool.bench import Bench, EventWatch
+from support.waiting import eventually
+from support.worker_process import WorkerProcess
+
+
+def refusal(worker: WorkerProcess) -> str:
+    """Start a worker that must not start, and return what it said."""
+    worker.start()
+    try:
+        assert worker.wait(20) not in (0, None)
+        assert "Traceback" not in worker.log
+        return worker.log
+    finally:
+        worker.close()
+
+
+def test_a_pool_that_cannot_run_coroutines_is_refused(bench: Bench) -> None:
+    """`-P threads` ends at once, and says what to use instead (DESIGN 6)."""
+    said = refusal(bench.worker("-P", "threads"))
+    assert "turnfleet does not run on Celery's thread pool" in said
+    assert "--pool=solo" in said
+
+
+@pytest.mark.slow
+def test_celerys_default_pool_option_means_the_apps_own_pool(bench: Bench) -> None:
+    """`-P prefork` is what Celery's command line says when nobody says anything: the app's pool is used then."""
+    with bench.worker("-P", "prefork") as worker:
+        assert bench.stats(worker)["pool"]["implementation"] == "turnfleet_worker.pool.taskpool:TaskPool"
+
+
+def test_a_host_that_refuses_ends_the_worker_with_its_reason(bench: Bench) -> None:
+    """An error of turnfleet's own is a text for the operator."""
+    assert "set it to noeviction" in refusal(bench.worker(app="pool.apps.failing", FAILS="ours"))
+
+
+@pytest.mark.slow
+def test_a_host_that_breaks_ends_the_worker_with_its_traceback(bench: Bench) -> None:
+    """Any other error is a fault, and whoever looks for it needs the traceback."""
+    worker = bench.worker(app="pool.apps.failing", FAILS="theirs")
+    worker.start()
+    assert worker.wait() != 0
+    assert "OSError: no such store" in worker.log
+    assert "Traceback" in worker.log
+    worker.close()
+
+
+def test_solo_runs_one_at_a_time_on_one_loop(bench: Bench) -> None:
+    """`--pool=solo` works: accepted and acknowledged while it runs, one run after the other (DESIGN 6)."""
+    with EventWatch(bench) as events, bench.worker("--pool=solo") as worker:
+        bench.send("r1", seconds=1)
+        bench.send("r2")
+        bench.wait_for("started", run="r1")
+        events_of_r1 = [note["what"] for note in bench.notes(run="r1")]
+        eventually(lambda: bench.unacked() == 0)
+        assert bench.notes("ended") == []
+        events.wait_for("r2", "task-succeeded")
+        assert events_of_r1 == ["seen", "started"]
+        assert [n["run"] for n in bench.notes() if n["what"] in {"started", "ended"}] == ["r1", "r1", "r2", "r2"]
+        assert (events.shown("r1"), events.shown("r2")) == ("SUCCESS", "SUCCESS")
+        assert len(bench.notes("start")) == 1
+        assert bench.stats(worker)["turnfleet"]["limit"] == 1
+        assert worker.stop() == 0
+        assert len(bench.notes("stop")) == 1
+
+
+@pytest.mark.slow
+def test_solo_drains_on_sigterm(bench: Bench) -> None:
+    """A running run may end; the host is told to claim nothing more, and stopped."""
+    with bench.worker("--pool=solo") as worker:
+        bench.send("r1", seconds=1.5)
+        bench.wait_for("started")
+        assert worker.stop() == 0
+        assert [note["what"] for note in bench.notes()][-2:] == ["ended", "stop"]
+        assert worker.log.count("host: drain") == 1
+
+
+def test_two_fleets_on_one_redis_see_nothing_of_each_other(redis_url: str, fleet_name: str) -> None:
+    """Neither `inspect ping` nor Celery's events nor the queue cross from one fleet to another (DESIGN 7)."""
+    left, right = Bench(redis_url, f"{fleet_name}.a"), Bench(redis_url, f"{fleet_name}.b")
+    with left, right, EventWatch(right) as events, left.worker() as a, right.worker() as b:
+        left.send("r1")
+        right.send("r2")
+        events.wait_for("r2", "task-succeeded")
+        left.wait_for("ended")
+        assert set(left.celery.control.inspect(timeout=1).ping() or {}) == {a.hostname}
+        assert set(right.celery.control.inspect(timeout=1).ping() or {}) == {b.hostname}
+        assert {event["hostname"] for event in events.log if event["type"] != "task-sent"} == {b.hostname}
+        assert {note["run"] for note in right.notes("seen")} == {"r2"}
+        assert right.broker.keys("unacked*") == []
