@@ -205,6 +205,21 @@ async def test_the_pause_of_a_child_pauses_its_parents_and_goes_on_there() -> No
     assert inner == list(range(len(inner)))
 
 
+async def test_a_child_that_has_finished_is_not_recorded_again() -> None:
+    """Of two children that waited one goes on and ends; the record then holds the other alone (HK-3, DEL-6)."""
+    child = chain(DelegationContext(), 0, stages=[approval_stage(lambda _: True)])
+    tool = delegate(InvocationKernel(), DelegationContext(), "child", child)
+    asked = calls(*(ToolRequest(call_id, "child", {"prompt": call_id}) for call_id in ("a", "b")))
+    plan = make_plan([asked, "end"], tools={"child": tool})
+    first = (await walk(plan, run_id="r")).record()
+    assert list(first.children) == ["a", "b"]
+    second = (await go_on(plan, first, {"r.a:approval:w": Approve()})).record()
+    assert (list(second.children), list(second.outcomes)) == (["b"], ["a"])
+    third = await go_on(plan, second, {"r.b:approval:w": Approve()})
+    assert [each.value for each in third.ctx.tool_outcomes] == ["deep", "deep"]
+    assert third.ctx.usage == UsageDelta(requests=6)
+
+
 async def test_current_values_outside_any_run() -> None:
     """Depth 0, nobody, nothing noted; the scope is asked for at the moment of use (DEL-4)."""
     scopes = iter(["first", "second"])

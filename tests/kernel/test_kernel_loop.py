@@ -10,6 +10,7 @@ from turnfleet_kernel import (
     Delta,
     InvocationKernel,
     InvocationOutcome,
+    InvocationRunner,
     ModelTurn,
     Phase,
     RequestContext,
@@ -170,12 +171,17 @@ async def test_every_way_to_consume_takes_a_context(kernel: InvocationKernel) ->
 
 
 async def test_a_blocking_run_shows_what_the_turn_says_to_show(kernel: InvocationKernel) -> None:
-    """By default its text; ``shown`` where the port says otherwise (EVT-6)."""
-    turn = ModelTurn("answer", shown=(Delta("reasoning", "hm"), Delta("text", "answer")))
-    ctx = RequestContext(plan := make_plan([turn]))
-    events = InvocationKernel().stream(plan, ASK, context=ctx)
-    assert [event.kind async for event in events] == ["reasoning_delta", "text_delta", "done"]
-    assert (await run(kernel, make_plan([turn]))).text == "answer"
+    """By default its text as one delta; ``shown`` where the port says otherwise (EVT-6)."""
+    for shown, kinds in (
+        (None, ["text_delta"]),
+        ((Delta("reasoning", "hm"), Delta("text", "an swer")), ["reasoning_delta", "text_delta"]),
+        ((), []),
+    ):
+        plan = make_plan([ModelTurn("an swer", shown=shown)])
+        events = InvocationRunner.events(kernel, plan, ASK, stream_model=False)
+        seen = [event async for event in events]
+        assert [event.kind for event in seen] == [*kinds, "done"]
+        assert seen[-1].outcome.text == "an swer"
 
 
 def test_opening_a_turn_dispatches_no_stage(kernel: InvocationKernel) -> None:

@@ -1,5 +1,6 @@
 """Pausing and going on: three replay ports, a seeded context, and no second way through the loop."""
 
+import asyncio
 import datetime as dt
 from typing import Any
 
@@ -27,6 +28,7 @@ from turnfleet_kernel import (
     RequestContext,
     Retry,
     Stage,
+    StageFrame,
     StageResult,
     ToolRequest,
     UsageDelta,
@@ -413,3 +415,43 @@ async def test_a_pause_takes_no_exception_handler(kernel: Any) -> None:
     ctx = RequestContext(plan)
     paused = await kernel.run(plan, ASK, context=ctx)
     assert (paused.run_id, [each.call_id for each in paused.interrupts]) == (ctx.run_id, ["a"])
+
+
+async def test_what_is_not_reached_again_stays_open() -> None:
+    """Two calls wait, the second started late; going on without news, the first keeps it from starting (HK-5)."""
+    late_started = asyncio.Event()
+    made: list[str] = []
+
+    async def early() -> None:
+        made.append("early")
+        await late_started.wait()
+        raise InvocationPaused(Interrupt("early", "question"))
+
+    def late() -> None:
+        made.append("late")
+        late_started.set()
+        raise InvocationPaused(Interrupt("late", "question"))
+
+    asked = calls(*(ToolRequest(name, name, {}) for name in ("quick", "early", "late")))
+    tools: dict[str, Any] = {"quick": lambda: 1, "early": early, "late": late}
+    plan = make_plan([asked, "end"], tools=tools, max_parallel_tools=2)
+    first = await walk(plan)
+    assert [each.id for each in first.ctx.interrupts] == ["early", "late"]
+    second = await go_on(plan, first.record(), {})
+    assert [each.id for each in second.ctx.interrupts] == ["early", "late"]
+    third = await go_on(plan, second.record(), {"early": Answer(1), "late": Answer(2)})
+    assert [each.value for each in third.ctx.tool_outcomes] == [1, 1, 2]
+    assert made == ["early", "late"]
+
+
+async def test_interrupts_stand_in_request_order() -> None:
+    """Whatever the order in which a stage names them (TOL-4, EVT-11)."""
+
+    def backwards(frame: StageFrame) -> None:
+        requests = reversed(frame.requests or ())
+        raise InvocationPaused(*(Interrupt(f"i-{each.call_id}", "approval", {}, each.call_id) for each in requests))
+
+    asked = calls(*(ToolRequest(name, "t", {}) for name in ("a", "b")))
+    seen = await walk(make_plan([asked], tools={"t": lambda: 1}, stages=[Stage("s", Phase.PRE_TOOL, backwards)]))
+    assert [each.id for each in seen.events[-1].interrupts] == ["i-a", "i-b"]
+    assert seen.events[-1].interrupt.id == "i-a"
