@@ -127,13 +127,14 @@ async def test_a_gap_is_filled_from_the_log_at_once(another: Callable[..., AnyFl
     async with aclosing(each(run)) as events:
         first = asyncio.ensure_future(anext(events))
         await _listening(stage, run.run_id)
-        # Event 0 gets into the log without a PUBLISH; event 1 is published, and does not follow on.
-        stage.redis.xadd(
-            stage.keys.events(run.run_id), {"b": _json([event(run.run_id, 0, "text_delta", text="a")])}, "0-1"
-        )
-        stage.redis.hset(stage.keys.record(run.run_id), "next", "1")
-        stage.says(claim, "b")
-        assert [(await asyncio.wait_for(first, 10)).index, (await anext(events)).index] == [0, 1]
+        stage.says(claim, "a")
+        assert (await first).index == 0
+        # Event 1 gets into the log without a PUBLISH; event 2 is published, and does not follow on.
+        lost = event(run.run_id, 1, "text_delta", text="b")
+        stage.redis.xadd(stage.keys.events(run.run_id), {"b": _json([lost])}, "0-2")
+        stage.redis.hset(stage.keys.record(run.run_id), "next", "2")
+        stage.says(claim, "c")
+        assert [(await asyncio.wait_for(anext(events), 10)).index, (await anext(events)).index] == [1, 2]
 
 
 async def test_a_failed_run_that_is_retried_goes_on(fleet: AnyFleet, stage: Stage) -> None:

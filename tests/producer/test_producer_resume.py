@@ -1,6 +1,7 @@
 """People in the loop: deciding interrupts through a handle (DESIGN 4, HK-6)."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -103,12 +104,12 @@ async def test_two_people_on_two_interrupts_both_win(fleet: AnyFleet, stage: Sta
     assert stage.published() == [run.run_id, f"{run.run_id}:2"]
 
 
-@pytest.mark.parametrize("who", [{"by": "alice"}, {"by": "x", "decision_id": "click-1"}])
-async def test_the_same_decision_sent_twice_succeeds(fleet: AnyFleet, stage: Stage, who: dict[str, Any]) -> None:
+@pytest.mark.parametrize("who", [{"by": ["alice", "alice"]}, {"by": ["a", "b"], "decision_id": ["click-1", "click-1"]}])
+async def test_the_same_decision_sent_twice_succeeds(fleet: AnyFleet, stage: Stage, who: dict[str, list[str]]) -> None:
     """A lost reply is no conflict: neither for the same person nor under the same decision id."""
     run = await _paused(fleet, stage, APPROVAL)
-    await do(run.resume, {APPROVAL.id: Approve()}, **who)
-    await do(run.resume, {APPROVAL.id: Approve()}, **who)
+    for time in (0, 1):
+        await do(run.resume, {APPROVAL.id: Approve()}, **{name: values[time] for name, values in who.items()})
     assert stage.published() == [run.run_id, f"{run.run_id}:2"]
 
 
@@ -206,10 +207,21 @@ async def test_a_broker_that_is_away_does_not_undo_a_decision(
     assert stage.published() == [run.run_id]
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "http://127.0.0.1:1/schema.json"}, {"type": 7}])
-async def test_a_schema_that_cannot_be_used_is_refused(fleet: AnyFleet, stage: Stage, schema: dict[str, Any]) -> None:
-    """Above all it cannot make this process fetch anything; the interrupt can still be rejected."""
-    run = await _paused(fleet, stage, replace(QUESTION, schema=schema))
+async def test_a_schema_cannot_make_this_process_fetch_anything(fleet: AnyFleet, stage: Stage) -> None:
+    """A reference to somewhere else is not followed; the interrupt can still be rejected."""
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0)
+        schema = {"$ref": f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"}
+        run = await _paused(fleet, stage, replace(QUESTION, schema=schema))
+        with pytest.raises(InvalidDecision, match="the schema to check it by cannot be used"):
+            await do(run.resume, {QUESTION.id: Answer("red")}, by="alice")
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+    assert await do(run.resume, {QUESTION.id: Reject()}, by="alice") == "queued"
+
+
+async def test_a_schema_that_is_none_is_refused(fleet: AnyFleet, stage: Stage) -> None:
+    """What cannot be checked is not taken."""
+    run = await _paused(fleet, stage, replace(QUESTION, schema={"type": 7}))
     with pytest.raises(InvalidDecision, match="the schema to check it by cannot be used"):
         await do(run.resume, {QUESTION.id: Answer("red")}, by="alice")
-    assert await do(run.resume, {QUESTION.id: Reject()}, by="alice") == "queued"

@@ -7,6 +7,7 @@ from producer.kit import APPROVAL, PLAN, AnyFleet, Stage, do
 
 from turnfleet import RunIdConflict, ThreadBusy, TurnfleetError, UnknownRun
 from turnfleet.store import commands
+from turnfleet.store.listener import LOOK
 
 
 async def test_the_second_run_of_a_thread_waits_for_its_turn(fleet: AnyFleet, stage: Stage) -> None:
@@ -29,10 +30,13 @@ async def test_the_first_message_of_a_run_that_waited_has_the_runs_id(fleet: Any
 
 
 async def test_a_busy_thread_rejects_and_nothing_is_left_behind(fleet: AnyFleet, stage: Stage) -> None:
-    """The error names the run in front."""
+    """The error names the run in front; the refused run never was, so that no event of it is published."""
     await do(fleet.enqueue, PLAN, "hi", run_id="a", thread_id="t")
-    with pytest.raises(ThreadBusy, match="'a'") as busy:
-        await do(fleet.enqueue, PLAN, "and", run_id="b", thread_id="t", double_text="reject")
+    with stage.executor.subscribe(stage.keys.events("b")) as channel:
+        assert channel.get(1) is LOOK
+        with pytest.raises(ThreadBusy, match="'a'") as busy:
+            await do(fleet.enqueue, PLAN, "and", run_id="b", thread_id="t", double_text="reject")
+        assert channel.get(0.1) is None
     assert (busy.value.thread_id, busy.value.run_id) == ("t", "a")
     with pytest.raises(UnknownRun):
         await do(fleet.run("b").status)

@@ -101,9 +101,8 @@ def _is_over(setup: Setup, run_id: str) -> Flow[bool]:
 
 def _waiting(setup: Setup, thread_id: str, run_id: str, count: int) -> Flow[list[str]]:
     """Give the thread's queued runs that are older than this one, newest first; there are about `count`."""
-    mine = (yield from execute(commands.status(setup.keys, run_id))).position
     found: list[str] = []
-    before: Position | None = mine
+    before: Position | None = (yield from execute(commands.status(setup.keys, run_id))).position
     while len(found) < count and before is not None:
         pages = yield from execute_all(
             [
@@ -112,6 +111,6 @@ def _waiting(setup: Setup, thread_id: str, run_id: str, count: int) -> Flow[list
             ]
         )
         page = merge_pages(pages, _PAGE)
-        found += [row.run_id for row in page.rows if row.thread_id == thread_id and row.position < mine]
+        found += [row.run_id for row in page.rows if row.thread_id == thread_id]
         before = page.stopped
     return found
