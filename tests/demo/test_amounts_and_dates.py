@@ -47,9 +47,11 @@ def test_what_is_no_amount_is_refused(cell: str) -> None:
 
 def test_an_amount_against_its_column_is_refused() -> None:
     """In a column with decimal commas a point is an error: the other reading is a hundred times more."""
-    style = AmountStyle.of(["1,50", "2,75", "12.50"])
+    commas, points = AmountStyle.of(["1,50", "2,75", "12.50"]), AmountStyle.of(["1.50", "2.75"])
     with pytest.raises(ValueError, match="rest of its column"):
-        style.read("12.50")
+        commas.read("12.50")
+    with pytest.raises(ValueError, match="rest of its column"):
+        points.read("1.234,56")
 
 
 def test_parts_of_a_cent_are_refused() -> None:

@@ -42,6 +42,7 @@ def test_yes_approves_and_the_output_of_a_pipe_is_plain_lines(tmp_path: Path) ->
     assert "## Write-offs (4 made, 0 not made)" in (tmp_path / "out/r.md").read_text()
 
 
+@pytest.mark.slow
 def test_no_rejects_what_is_above_the_limit_and_the_rest_is_done(tmp_path: Path) -> None:
     """With --no only the write-off below the limit is made; the report says which were not, and why."""
     done = run_command("demo", "--no", "--report", "r.md", folder=tmp_path)
@@ -72,6 +73,7 @@ def test_any_other_pair_of_files_works(tmp_path: Path) -> None:
     assert "| R 7/2 | Meyer | 2026-05-02 | 50.00 | 0.00 | 50.00 |" in (tmp_path / "r.md").read_text()
 
 
+@pytest.mark.slow
 def test_files_that_are_no_tables_end_the_run_with_a_reason(tmp_path: Path) -> None:
     """Exit code 1, the reason in words, no report, and the log is named."""
     (tmp_path / "a.csv").write_text("shopping list\nmilk\n")
@@ -140,6 +142,7 @@ def test_on_a_terminal_it_asks_and_takes_yes_edit_and_no(tmp_path: Path) -> None
     assert re.search(r"\| INV-2026-0113 \| 132.00 \| not written off \| .*they pay in May \|", report) is not None
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_decides_nothing(tmp_path: Path) -> None:
     """A stray "y" that somebody typed while the worker started approves nothing."""
     with Terminal("demo", "--report", "r.md", folder=tmp_path) as terminal:
@@ -157,11 +160,11 @@ def test_what_was_typed_before_the_question_decides_nothing(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [
-        ("starting a Redis|redis-server at", signal.SIGINT, 130),
-        ("starting a Celery worker", signal.SIGINT, 130),
-        (r"edit \(e\): ", signal.SIGINT, 130),
-        (r"edit \(e\): ", signal.SIGTERM, 143),
-        (r"edit \(e\): ", signal.SIGHUP, 129),
+        pytest.param("starting a Redis|redis-server at", signal.SIGINT, 130, id="while redis starts"),
+        pytest.param("starting a Celery worker", signal.SIGINT, 130, id="while the worker starts"),
+        pytest.param(r"edit \(e\): ", signal.SIGINT, 130, id="at the prompt"),
+        pytest.param(r"edit \(e\): ", signal.SIGTERM, 143, id="SIGTERM", marks=pytest.mark.slow),
+        pytest.param(r"edit \(e\): ", signal.SIGHUP, 129, id="SIGHUP", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_at_any_moment_leaves_no_process(
@@ -177,6 +180,7 @@ def test_a_signal_at_any_moment_leaves_no_process(
     assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_a_second_signal_hurries(tmp_path: Path) -> None:
     """Whoever presses Ctrl-C twice does not wait for a warm shutdown, and still nothing is left."""
     with Terminal("demo", folder=tmp_path) as terminal:
@@ -189,18 +193,26 @@ def test_a_second_signal_hurries(tmp_path: Path) -> None:
     assert eventually(lambda: not still_running(started), timeout=5), started
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_ends_the_demo_with_its_log(tmp_path: Path) -> None:
-    """The run waits for nobody: the message names the log, and Redis is ended too."""
-    with Terminal("demo", "--keep", "--yes", folder=tmp_path) as terminal:
-        terminal.wait_for("stay until Ctrl-C")
+    """Nobody will go on with the run: the message names the log, and Redis is ended too."""
+    with Terminal("demo", folder=tmp_path) as terminal:
+        terminal.wait_for(r"edit \(e\): ")
         started = descendants(terminal.process.pid)
         worker = next(pid for pid, command in started.items() if "celery" in command)
         os.kill(worker, signal.SIGKILL)
+        for answered in range(len(ASKED)):
+            terminal.type("n")
+            terminal.wait_for("reason: ")
+            terminal.type("")
+            if answered + 1 < len(ASKED):
+                terminal.wait_for(r"edit \(e\): ")
         assert terminal.wait(timeout=15) == 1
         assert "The worker ended with exit code -9; its log is" in terminal.text
     assert eventually(lambda: not still_running(started), timeout=5), started
 
 
+@pytest.mark.slow
 def test_on_a_given_redis_a_stopped_demo_cancels_its_run(tmp_path: Path, own_redis: RedisServer) -> None:
     """Nobody will serve that run any more, so it is not left waiting; the given Redis goes on."""
     with Terminal("demo", "--redis", own_redis.url, folder=tmp_path) as terminal:
@@ -214,6 +226,7 @@ def test_on_a_given_redis_a_stopped_demo_cancels_its_run(tmp_path: Path, own_red
         assert fleet.run(run_id).status().state == "cancelled"
 
 
+@pytest.mark.slow
 def test_the_steps_by_hand_work(tmp_path: Path, own_redis: RedisServer) -> None:
     """What is printed at the end can be pasted: a shell runs every step, only the questions are answered by options."""
     done = run_command("demo", "--no", "--redis", own_redis.url, folder=tmp_path)
@@ -236,6 +249,26 @@ def test_the_steps_by_hand_work(tmp_path: Path, own_redis: RedisServer) -> None:
     assert written_off(tmp_path / "write-offs.csv") == sorted(ASKED + NOT_ASKED)
 
 
+@pytest.mark.slow
+def test_keep_leaves_the_fleet_up_to_look_around_until_ctrl_c(tmp_path: Path) -> None:
+    """The commands that are printed work while it waits; then everything is ended."""
+    with Terminal("demo", "--keep", "--yes", folder=tmp_path) as terminal:
+        terminal.wait_for("To look around meanwhile:")
+        terminal.wait_for(r"Ctrl-C(?=\.)", forget=False)
+        script = "\n".join(["set -e", *(line for line in terminal.text.splitlines() if line.startswith("  "))])
+        started = descendants(terminal.process.pid)
+        looked = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=clean_environment(), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert looked.returncode == 0, looked.stderr
+        assert "completed" in looked.stdout
+        assert json.loads(looked.stdout.splitlines()[-1])["kind"] == "done"
+        terminal.press_ctrl_c()
+        assert terminal.wait(timeout=15) == 130
+    assert eventually(lambda: not still_running(started), timeout=5), started
+
+
 def test_the_plan_and_the_prompt_can_be_had_as_data(tmp_path: Path) -> None:
     """For whoever enqueues by hand: the plan is JSON that `turnfleet enqueue` takes, the prompt names the files."""
     plan = json.loads(run_command("demo", "--print", "plan", folder=tmp_path).stdout)
@@ -244,6 +277,7 @@ def test_the_plan_and_the_prompt_can_be_had_as_data(tmp_path: Path) -> None:
     assert prompt.splitlines()[-1] == f"report: {(tmp_path / 'r.md').resolve()}"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_the_demo_in_silence(tmp_path: Path) -> None:
     """`turnfleet demo --yes | head -1`: no traceback, exit code 141, nothing left running."""
     line = f"{shlex.join([*COMMAND, 'demo', '--yes'])} | head -1; exit ${{PIPESTATUS[0]}}"
@@ -254,6 +288,7 @@ def test_a_reader_that_leaves_ends_the_demo_in_silence(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 def test_the_fake_redis_serves_a_whole_demo_and_says_that_nothing_persists(tmp_path: Path) -> None:
     """On a machine with no server at all the demo still runs."""
     hidden = (

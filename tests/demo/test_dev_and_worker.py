@@ -39,6 +39,7 @@ def answers(url: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_dev_runs_redis_worker_and_flower_until_ctrl_c(folder: Path) -> None:
     """What is printed is enough to enqueue from elsewhere; afterwards nothing is left."""
     port = free_port()

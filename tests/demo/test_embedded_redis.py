@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import redis
+from support.command_line import command_of
 from support.redis_server import RedisServer, free_port
+from support.waiting import eventually
 
 from turnfleet_worker.commands.processes import Children
 from turnfleet_worker.commands.signals import Signals, Stopped
@@ -144,6 +146,8 @@ def test_children_do_not_outlive_a_command_that_is_killed(tmp_path: Path) -> Non
     ) as owner:
         assert owner.stdout is not None
         child = int(owner.stdout.readline())
+        # Only now it is what it was started as: before, it would notice by itself that its parent is gone.
+        eventually(lambda: command_of(child) == "sleep 60")
         owner.kill()
     ended = subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=20, check=False)
     assert ended.returncode == 0

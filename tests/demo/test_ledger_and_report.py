@@ -1,10 +1,12 @@
 """What is written: a ledger with one line a call, and a report that overwrites nothing else."""
 
+import fcntl
 import threading
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from support.waiting import always
 
 from turnfleet_worker.demo import job, tools
 from turnfleet_worker.demo.ledger import Ledger, LedgerError, WriteOff
@@ -46,6 +48,20 @@ def test_calls_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert sorted(each.key for each in ledger.entries()) == sorted(f"r1/c{number}" for number in range(20))
     assert len(ledger.path.read_text().splitlines()) == 21
+
+
+def test_a_call_waits_for_another_that_is_writing(tmp_path: Path) -> None:
+    """Between looking for a line and adding one nobody else adds one: another writer is waited for."""
+    ledger = Ledger(tmp_path / "ledger.csv")
+    ledger.record(entry("c0", invoice="A-0"))
+    thread = threading.Thread(target=ledger.record, args=(entry("c1"),))
+    with ledger.path.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        thread.start()
+        always(thread.is_alive, 0.3, what="waiting for the lock")
+        other.write('r1/c1,r1,A-1,5.00,"small, and old"\n')
+    thread.join()
+    assert ledger.entries() == [entry("c0", invoice="A-0"), entry("c1")]
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "0.001", "NaN"])

@@ -101,6 +101,14 @@ def test_the_same_payment_again_is_a_duplicate_and_a_late_one_is_too_much() -> N
     assert surpluses(late) == [("overpaid", Decimal("100.00"))]
 
 
+def test_the_earlier_payment_settles_wherever_it_stands_in_the_statement() -> None:
+    """Statements are sorted either way: the later one of two equal payments is the duplicate."""
+    later = payment("A-100", "100.00", "Acme", MARCH + timedelta(days=1), line=2)
+    earlier = payment("A-100", "100.00", "Acme", MARCH, line=3)
+    result = reconcile([invoice("A-100", "100.00")], [later, earlier])
+    assert [(item.payment, item.note) for item in result.surpluses] == [(later, "the same as line 3")]
+
+
 def test_without_a_reference_amount_name_and_date_decide() -> None:
     """The customer's name goes before the nearest due date."""
     owed = [

@@ -32,8 +32,10 @@ def run_command(
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment without what would tell the command which fleet to use."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TURNFLEET_")}
+    """Return this process's environment without what would change how the command behaves."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("TURNFLEET_", "PYTHONUNBUFFERED"))
+    }
     return {**kept, "COLUMNS": "200", "TERM": "xterm-256color", **(more or {})}
 
 
@@ -63,13 +65,13 @@ class Terminal:
             self.process.wait()
         os.close(self._ours)
 
-    def wait_for(self, pattern: str, *, timeout: float = END_SECONDS) -> None:
-        """Read until the pattern was printed; what stands before it is forgotten."""
+    def wait_for(self, pattern: str, *, timeout: float = END_SECONDS, forget: bool = True) -> None:
+        """Read until the pattern was printed; what stands before it is forgotten, unless `forget` is False."""
         limit = time.monotonic() + timeout
         while True:
             found = re.search(pattern, self.text)
             if found is not None:
-                self.text = self.text[found.end() :]
+                self.text = self.text[found.end() :] if forget else self.text
                 return
             if time.monotonic() > limit or not self._read():
                 raise AssertionError(f"{pattern!r} was not printed; what was:\n{self.text}")
