@@ -89,6 +89,14 @@ async def test_the_second_of_two_decisions_is_a_conflict(bench: Bench) -> None:
             await bench(commands.finish(bench.keys, claim, seq=2, ending=ending("run", 0)))
 
 
+async def test_nobody_changes_their_own_decision_either(bench: Bench) -> None:
+    """What was decided may be under way already."""
+    await bench.paused()
+    await bench(resume(bench, (ONE, APPROVE), by="alice", decision_id="x1"))
+    with pytest.raises(ResumeConflict):
+        await bench(resume(bench, (ONE, REJECT), by="alice", decision_id="x2"))
+
+
 @pytest.mark.parametrize("same", ["person and decision", "decision id"])
 async def test_repeating_a_decision_succeeds(bench: Bench, same: str) -> None:
     """A lost reply is no conflict, whatever the run does meanwhile; nothing is written twice."""

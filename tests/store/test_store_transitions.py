@@ -14,13 +14,13 @@ from turnfleet.store.transitions import QUEUED, RUNNING, STATES, TERMINAL_STATES
 RUN = "run"
 
 
-async def reach(bench: Bench, state: str) -> ClaimRef:
+async def reach(bench: Bench, state: str, tenant: str | None = None) -> ClaimRef:
     """Bring a run into a state, and give the claim that last held it (or one that never did)."""
     keys = bench.keys
     if state == QUEUED:
-        await bench.create()
+        await bench.create(tenant=tenant)
         return ClaimRef(RUN, "nobody")
-    claim = (await bench.paused() if state == "paused" else await bench.running()).ref
+    claim = (await (bench.paused if state == "paused" else bench.running)(tenant=tenant)).ref
     if state == "parked":
         await bench(commands.park(keys, claim, missing={"tool": ["refund"]}, text="no worker has tool refund"))
     elif state in TERMINAL_STATES:
@@ -96,11 +96,13 @@ async def test_cancel_ends_what_waits_and_records_an_intent_on_what_runs(bench: 
 @pytest.mark.parametrize("state", STATES)
 async def test_only_an_ended_run_can_be_deleted(bench: Bench, state: str) -> None:
     """A deleted run leaves no key and no index entry behind."""
-    await reach(bench, state)
+    await bench.create("other", tenant="acme")
+    others = await bench.dump()
+    await reach(bench, state, tenant="acme")
     before = await bench.dump()
     if state in TERMINAL_STATES:
         assert await bench(commands.delete(bench.keys, RUN)) is True
-        assert await bench.dump() == {}
+        assert await bench.dump() == others
     else:
         with pytest.raises(IllegalTransition):
             await bench(commands.delete(bench.keys, RUN))
