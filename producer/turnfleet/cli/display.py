@@ -118,7 +118,10 @@ class LiveDisplay:
         self._live.update(Group(*parts))
 
     def _print(self, line: Line) -> None:
-        self._console.print(_laid_out(line))
+        if line.what in _WRAPPED:
+            self._console.print(_laid_out(line))
+        else:
+            self._console.print(_laid_out(line), no_wrap=True, overflow="ellipsis")
 
 
 def _laid_out(line: Line) -> Table | Text:
@@ -128,11 +131,9 @@ def _laid_out(line: Line) -> Table | Text:
     label, glyph = ("", _GLYPHS[line.what]) if line.what in _GLYPHS else (f"{line.what:<{WIDTH}} ", "·")
     if line.what not in _WRAPPED:
         head, gap, rest = text.partition("  ")
-        told = Text.assemble(
+        return Text.assemble(
             (f" {glyph} ", style), (label, f"bold {style}"), (head, f"bold {style}"), gap, (rest, style)
         )
-        told.no_wrap, told.overflow = True, "ellipsis"
-        return told
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=2, justify="right")
     grid.add_column(overflow="fold")
