@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pool.bench import Bench
+from pool.bench import Bench, EventWatch
 from support.redis_server import RedisServer
 from support.waiting import eventually
 
@@ -45,7 +45,7 @@ Loss = Callable[[RedisServer, Bench], Any]
     "lose",
     [
         cut_every_connection,
-        restart,
+        pytest.param(restart, marks=pytest.mark.slow),
         pytest.param(crash, marks=pytest.mark.slow),
         pytest.param(down_for_a_while, marks=pytest.mark.slow),
     ],
@@ -69,10 +69,26 @@ def test_a_worker_outlives_its_broker_and_starts_nothing_twice(
         bench.wait_for("ended", run="long")
         # What was not acknowledged comes again, and finds nothing to do.
         eventually(lambda: bench.waiting() + bench.unacked() == 0, 40)
-        starts = sorted(note["run"] for note in bench.notes("started"))
-        assert starts == ["late", "long", "next", "short"]
+        assert sorted(note["run"] for note in bench.notes("started")) == ["late", "long", "next", "short"]
+        # Those that ran were acknowledged: the broker has nothing of them to deliver again.
+        assert [len(bench.notes("seen", run=run)) for run in ("long", "short", "next")] == [1, 1, 1]
         assert worker.running
         assert "Unrecoverable error" not in worker.log
+
+
+def test_runs_that_outlive_a_connection_are_still_shown(own_redis: RedisServer, own_bench: Bench) -> None:
+    """Their events leave through the connection of today: one accepted before the loss, one after it."""
+    with own_bench.worker() as worker:
+        own_bench.send("long", seconds=4)
+        own_bench.wait_for("started", run="long")
+        own_bench.send("late", accept_after=4)
+        own_bench.wait_for("seen", run="late")
+        cut_every_connection(own_redis, own_bench)
+        eventually(lambda: worker.log.count("Connected to") == 2)
+        with EventWatch(own_bench) as events:
+            events.wait_for("long", "task-succeeded")
+            events.wait_for("late", "task-succeeded")
+            assert events.kinds("late").count("task-started") == 1
 
 
 @pytest.mark.slow

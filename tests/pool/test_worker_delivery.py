@@ -151,7 +151,7 @@ def test_arguments_are_seen_by_nobody_but_the_host(
     active, details = inspected.active(), inspected.query_task(run_id)
     shared_events.wait_for(run_id, "task-succeeded")
     ours = [event for event in shared_events.log if event["type"] != "task-sent"]  # that one is the client's own
-    assert [request["id"] for request in active[shared_worker.hostname]] == [run_id]
+    assert run_id in [request["id"] for request in active[shared_worker.hostname]]
     assert "my secret" not in repr(active) + repr(details) + repr(ours) + shared_worker.log
 
 

@@ -131,12 +131,7 @@ class WorkerProcess:
         self._process.wait(STOP_SECONDS)
 
     def close(self) -> None:
-        """Make sure that nothing is left: the process is dead and its folder gone."""
+        """Make sure that nothing is left: the process is dead (killed, if it still runs) and its folder gone."""
         if self.running:
-            self.send(signal.SIGTERM)
-            assert self._process is not None
-            try:
-                self._process.wait(2)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

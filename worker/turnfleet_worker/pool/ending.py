@@ -129,6 +129,6 @@ def _failed(request: InvokeRequest, error: BaseException) -> str:
         raise error  # noqa: TRY301 - an error made here has no traceback yet, and Celery's helpers count on one
     except BaseException:  # noqa: BLE001 - whatever ended the run is shown
         einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
-    request.on_failure(einfo, return_ok=True)
     request.acknowledge()
+    request.on_failure(einfo, return_ok=True)
     return states.FAILURE
