@@ -235,17 +235,16 @@ def test_the_steps_by_hand_work(tmp_path: Path, own_redis: RedisServer) -> None:
     inbox = steps[resume - 1]
     ids = "[print('--approve', each['id']) for each in json.load(sys.stdin)['interrupts']]"
     steps[resume] += f' $({inbox} --json | {sys.executable} -c "import json, sys; {ids}")'
-    # The worker is the shell's first job: it is ended at the end, and its noise is not what is looked at.
-    script = "\n".join(["set -eu", *steps, "kill %1", "wait"]).replace(
-        " worker -c 8 &", " worker -c 8 2>worker.log >&2 &"
-    )
+    # The worker is the shell's first job: it ends with the shell, and its noise is not what is looked at.
+    script = "\n".join(["set -eu", "trap 'kill %1; wait' EXIT", *steps])
+    script = script.replace(" worker -c 8 &", " worker -c 8 2>worker.log >&2 &")
     by_hand = subprocess.run(
         ["bash", "-mc", script], cwd=tmp_path, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=90, check=False,
     )  # fmt: skip
     assert by_hand.returncode == 0, by_hand.stderr + by_hand.stdout
     assert "3 decided; run" in by_hand.stdout
-    assert "done" in by_hand.stdout.splitlines()[-1]
+    assert by_hand.stdout.splitlines()[-1].startswith("done ")
     assert written_off(tmp_path / "write-offs.csv") == sorted(ASKED + NOT_ASKED)
 
 
