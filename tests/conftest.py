@@ -35,6 +35,12 @@ def own_redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
+def own_redis_url(own_redis: RedisServer) -> str:
+    """Give the URL of a server of this test's own, for code that names no fleet."""
+    return own_redis.url
+
+
+@pytest.fixture
 def fleet_name() -> str:
     """Give a fleet name that no other test uses."""
     return f"t{os.getpid()}-{next(_names)}"

@@ -32,8 +32,8 @@
 No message holds a prompt, an argument, an outcome or a URL.
 """
 
-# ruff: noqa: N818 - the names are the public surface: they say what happened, not that it is an error
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from turnfleet_kernel.errors import InvalidDecision as KernelInvalidDecision
 from turnfleet_kernel.errors import TurnfleetError
@@ -132,7 +132,7 @@ class EventsTrimmed(RunError):
 class RunPaused(RunError):
     """The run waits for people. `interrupts` are the open ones, in request order."""
 
-    def __init__(self, run_id: str, interrupts: Sequence[object] = ()) -> None:
+    def __init__(self, run_id: str, interrupts: Sequence[Any] = ()) -> None:
         super().__init__(
             run_id, f"run {run_id!r} is paused: {len(interrupts)} interrupt(s) open; decide them with run.resume()"
         )

@@ -200,6 +200,8 @@ class DurableTools:
     async def call(self, request: ToolRequest) -> ToolOutcome:
         """Make a call once its start is durable; a call in doubt is first cleared up."""
         self._run.gate()
+        if request.name not in self._inner.names():
+            return await self._inner.call(request)  # no such tool: nothing can happen that would have to be known
         if request.call_id in self._run.doubtful:
             known = await self._clear_up(request)
             if known is not None:

@@ -195,8 +195,6 @@ class WorkerHost:
         left = await self._invoke(claim, plan, delivery)
         if left.offer is not None:
             await self._parts.offers.publish([left.offer])
-        if left.state == "queued" and left.offer is None:
-            await self._offer(claim.run_id)
         if left.state in TERMINAL_STATES:
             await self._pass_turn(claim)
         if left.error is not None:
@@ -260,10 +258,6 @@ class WorkerHost:
     async def _offer_later(self, offer: Offer) -> None:
         await asyncio.sleep(SECOND_LOOK_SECONDS)
         await self._parts.offers.publish([offer])
-
-    async def _offer(self, run_id: str) -> None:
-        offer = await persist(self._bench.executor, commands.offer_now(self._keys, run_id))
-        await self._parts.offers.publish([offer] if offer else [])
 
     async def _pass_turn(self, claim: Claim) -> None:
         try:

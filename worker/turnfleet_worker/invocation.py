@@ -219,7 +219,7 @@ class Invocation:
             )
         )
         shown = tuple({"id": each.id, "kind": each.kind, "tool": each.payload.get("tool")} for each in stored)
-        return Left(ended.state, interrupts=shown)
+        return Left(ended.state, offer=ended.offer, interrupts=shown)
 
     async def _verified(self, event: KernelEvent) -> PauseRecord:
         """Read back what the store has, fold it, and compare it with what the kernel says the run is (DESIGN 4).

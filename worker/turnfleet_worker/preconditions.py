@@ -11,7 +11,7 @@ from turnfleet_kernel.errors import TurnfleetError
 _log = logging.getLogger(__name__)
 
 
-class UnsafeStore(TurnfleetError):  # noqa: N818 - says what the store is
+class UnsafeStore(TurnfleetError):
     """The run store's Redis may throw runs away."""
 
 

@@ -27,13 +27,14 @@ class Turns:
         return head == run_id
 
     async def pass_on(self, thread_id: str | None, run_id: str) -> None:
-        """Leave the line of a run that ended, and offer the next one."""
+        """Leave the line of a run that ended, and offer the next one if it was this one's turn."""
         if thread_id is None:
             return
+        had_turn = await self._executor.execute(commands.thread_head(self._keys, thread_id)) == run_id
         head = await self._executor.execute(commands.thread_leave(self._keys, thread_id, run_id))
         while head is not None and await self._is_over(head):
             head = await self._executor.execute(commands.thread_leave(self._keys, thread_id, head))
-        if head is None:
+        if head is None or not had_turn:
             return
         offer = await self._executor.execute(commands.offer_now(self._keys, head))
         if offer is not None:

@@ -25,7 +25,7 @@ MOST_WAITING_EVENTS: Final = 256
 _log = logging.getLogger(__name__)
 
 
-class CancelRequested(Exception):  # noqa: N818 - a verdict of the store, not a fault
+class CancelRequested(Exception):
     """The run's cancel was recorded before this effect started, so the effect must not start."""
 
     def __init__(self, run_id: str, reason: str) -> None:

@@ -58,7 +58,6 @@ class LoopThread:
         return ended
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
         self._watch(self._loop.time())
         try:
             self._loop.run_forever()

@@ -23,7 +23,7 @@ _NO_ETA: Final = "Celery's {name} is not used for turnfleet.invoke: put it into 
 _NO_CANVAS: Final = "{name} is not used for turnfleet.invoke: a run may pause for days; follow its events instead"
 
 
-class Refusal(Exception):  # noqa: N818 - a decision about a message, not an error of ours
+class Refusal(Exception):
     """A message that will not be run; `kind` is counted, the text says why and never what was in it."""
 
     def __init__(self, kind: str, reason: str) -> None:

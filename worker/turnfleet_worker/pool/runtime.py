@@ -60,13 +60,17 @@ class Runtime:
     # Life
 
     def start(self) -> None:
-        """Start the loop, then the host on it; what the host raises is raised here."""
+        """Start the loop, then the host on it; what the host raises is raised here, and nothing is left running."""
         signals.worker_shutting_down.connect(self._on_stop_signal, sender=self._hostname, weak=False)
         self._loop.start()
         started = self._loop.submit(self._host.start())
-        while not self._settled(started, GLANCE_SECONDS):
-            worker_state.maybe_shutdown()
-        started.result()
+        try:
+            while not self._settled(started, GLANCE_SECONDS):
+                worker_state.maybe_shutdown()
+            started.result()
+        except BaseException:
+            self._close()
+            raise
 
     def begin_drain(self) -> None:
         """Start nothing more, and tell the host; what runs may go on until the drain's end."""
@@ -88,9 +92,7 @@ class Runtime:
         self._pump(self._busy)
         self._stop_host()
         self._let_go()
-        self._loop.halt(CANCEL_GRACE_SECONDS)
-        self.mailbox.run_pending()
-        signals.worker_shutting_down.disconnect(self._on_stop_signal, sender=self._hostname)
+        self._close()
 
     def info(self) -> dict[str, Any]:
         """Return what `inspect stats` shows; plain JSON."""
@@ -224,6 +226,11 @@ class Runtime:
             _log.error("the host did not stop within %.1f s; its runs are taken up when their leases end", left + grace)
         elif (error := stopped.exception()) is not None:
             _log.error("the host's stop failed; its runs are taken up when their leases end", exc_info=error)
+
+    def _close(self) -> None:
+        self._loop.halt(CANCEL_GRACE_SECONDS)
+        self.mailbox.run_pending()
+        signals.worker_shutting_down.disconnect(self._on_stop_signal, sender=self._hostname)
 
     def _let_go(self) -> None:
         for job in self._running.values():
