@@ -31,7 +31,7 @@ class Shop:
 
     def code(self, name: str) -> str:
         """Give a snippet with its addresses exchanged, and nothing else."""
-        code = SNIPPETS[name].replace("redis://localhost:6379/0", self._redis_url)
+        code: str = SNIPPETS[name].replace("redis://localhost:6379/0", self._redis_url)
         return code.replace("5555", self.flower_port)
 
     def python(self, name: str) -> str:

@@ -62,7 +62,10 @@ def marks(client: redis.Redis, fleet_name: str) -> Callable[[str], list[str]]:
     """Give a function that lists the marks that models and tools left, those beginning with a text."""
 
     def read(beginning: str = "") -> list[str]:
-        every = [mark.decode() for mark in client.lrange(f"marks:{fleet_name}", 0, -1)]
+        every = [
+            str(mark, "utf-8") if isinstance(mark, bytes) else mark
+            for mark in client.lrange(f"marks:{fleet_name}", 0, -1)
+        ]
         return [mark for mark in every if mark.startswith(beginning)]
 
     return read

@@ -20,10 +20,11 @@ Marks = Callable[[str], list[str]]
 
 
 @contextmanager
-def watching(redis_url: str, fleet_name: str) -> Iterator[State]:
+def watching(redis_url: str, fleet_name: str) -> Iterator[Any]:
     """Follow the fleet's Celery events, as Flower does, into Celery's own event state."""
     app = _producer_app(redis_url, fleet_name)
-    state, stop = State(), Event()
+    state: Any = State()
+    stop = Event()
 
     def follow() -> None:
         with app.connection_for_read() as connection:

@@ -4,10 +4,14 @@ import pytest
 from fleet.conftest import StartWorker, steps
 from support.waiting import eventually
 
-from turnfleet import Fleet, PlanRejected, PlanSpec
+from turnfleet import Fleet, PlanRejected, PlanSpec, StageSpec
 
 UNKNOWN = PlanSpec(
-    name="ahead of its time", model="oracle", tools=("note", "teleport"), stages=("censor",), delegates=("twin",)
+    name="ahead of its time",
+    model="oracle",
+    tools=("note", "teleport"),
+    stages=(StageSpec(name="censor"),),
+    delegates=("twin",),
 )
 
 

@@ -30,5 +30,8 @@ def test_nothing_crosses(
         assert theirs.result(timeout=30).text == "theirs"
         assert [event.kind for event in theirs.events(timeout=5)] == ["text_delta", "usage", "done"]
         assert {status.run_id for status in fleet.runs()} == {"same-id"}
-        marks = [mark.decode() for mark in client.lrange(f"marks:{fleet_name}", 0, -1)]
+        marks = [
+            str(mark, "utf-8") if isinstance(mark, bytes) else mark
+            for mark in client.lrange(f"marks:{fleet_name}", 0, -1)
+        ]
         assert marks == ["model:same-id:0", "note:same-id:call-0-0", "model:same-id:1"]

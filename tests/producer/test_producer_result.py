@@ -60,7 +60,7 @@ async def test_a_paused_run_raises_its_open_interrupts(fleet: AnyFleet, stage: S
     stage.pauses(stage.claim(run.run_id), APPROVAL, QUESTION)
     with pytest.raises(RunPaused) as paused:
         await waiting
-    assert [(each.id, each.tool, each.question) for each in paused.value.interrupts] == [  # type: ignore[attr-defined]
+    assert [(each.id, each.tool, each.question) for each in paused.value.interrupts] == [
         ("approval:c1", "refund", None),
         ("question:c2", None, "Which colour?"),
     ]

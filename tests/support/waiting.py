@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
 GLANCE_SECONDS = 0.02
 
 
-def eventually(predicate: Callable[[], T], timeout: float = 15.0, *, what: str = "") -> T:
+def eventually(predicate: Callable[[], T | Literal[False] | None], timeout: float = 15.0, *, what: str = "") -> T:
     """Return the first true value of `predicate`; AssertionError, saying the last value, after `timeout` seconds."""
     limit = time.monotonic() + timeout
     while True:
