@@ -23,7 +23,7 @@ demo: $(READY) ## The main job on the shipped sample; ARGS="--yes --invoices FIL
 	@$(BIN)/turnfleet demo $(ARGS)
 
 test: $(READY) ## The tests that a change must pass (under five minutes)
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## The long ones: load and faults
 	$(BIN)/pytest -m slow $(ARGS)
