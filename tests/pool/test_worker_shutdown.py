@@ -45,6 +45,17 @@ def test_what_lies_in_the_queue_stays_there_for_others(bench: Bench) -> None:
         assert bench.notes("ended", run="r1") == []
 
 
+def test_what_ends_while_others_drain_is_shown_at_once(bench: Bench) -> None:
+    """Acknowledgements and events leave during the drain, not after it."""
+    with EventWatch(bench) as events, bench.worker(DRAIN="60") as worker:
+        bench.send("long", seconds=60)
+        bench.send("short", seconds=1.5)
+        bench.wait_for("started", 2)
+        worker.send(signal.SIGTERM)
+        events.wait_for("short", "task-succeeded")
+        assert worker.running
+
+
 @pytest.mark.slow
 def test_a_message_that_waits_in_the_process_goes_back_to_the_queue(bench: Bench) -> None:
     """Prefetched and never started: unacknowledged, so that the broker has it again when the worker is gone."""
