@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
@@ -18,6 +19,8 @@ from turnfleet.wire.broker import default_queue
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_worker.backlog import Lane
 from turnfleet_worker.offers import Offers
+from turnfleet_worker.outage import OutageWatch
+from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.turns import Turns
 
 PARKED_PAGE: Final = 50
@@ -48,6 +51,7 @@ class Sweeper:
         self._offers = offers
         self._turns = turns
         self._fits = fits
+        self._outages = OutageWatch(policy.quiet_ms / MILLISECONDS)
         self._queues = {default_queue(keys.fleet)}
         """Queues that runs of the fleet were seen on."""
 
@@ -65,7 +69,10 @@ class Sweeper:
     async def sweep_once(self) -> None:
         """Sweep every shard if the lock is ours, and let parked runs go on that this worker can run."""
         lock_ms = round(self._every * 3000)
-        if await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms)):
+        # Every worker asks at every turn, so every one notices when the store was away, whoever sweeps then.
+        with self._outages.asking():
+            ours = await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms))
+        if ours:
             waiting_since = await self._waiting_since()
             for shard in range(self._keys.shards):
                 await self._sweep_shard(shard, waiting_since)
@@ -84,9 +91,11 @@ class Sweeper:
     async def _sweep_shard(self, shard: int, waiting_since: Mapping[Lane, int]) -> None:
         more = True
         while more:
-            swept = await self._executor.execute(
-                commands.sweep(self._keys, shard, self._policy, waiting_since=waiting_since)
-            )
+            policy = replace(self._policy, hold_ms=round(self._outages.hold_seconds() * MILLISECONDS))
+            with self._outages.asking():
+                swept = await self._executor.execute(
+                    commands.sweep(self._keys, shard, policy, waiting_since=waiting_since)
+                )
             await self._offers.publish(swept.offers)
             self._queues.update(offer.queue for offer in swept.offers)
             for ended in swept.ended:

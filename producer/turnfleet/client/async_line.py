@@ -11,9 +11,10 @@ from redis.exceptions import RedisError
 from turnfleet.client.follow import Following
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
 from turnfleet.errors import TurnfleetError, WrongEventLoop
-from turnfleet.store.calls import address, translate
+from turnfleet.store.calls import translate
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.listener import LOOK, Heard, Subscription
+from turnfleet.store.place import address
 from turnfleet.wire import Publisher
 
 T = TypeVar("T")

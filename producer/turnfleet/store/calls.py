@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from redis.exceptions import (
     BusyLoadingError,
@@ -28,10 +27,6 @@ BATCH: Final = 256
 TIMEOUT_SECONDS: Final = 5.0
 LOADING_PAUSE_SECONDS: Final = 0.1
 TRIES: Final = 2  # the scripts are gone, and the connection is lost: both may happen to one command
-
-# What a client made from a URL is made with. No retry of redis-py's own: only a command knows whether it may be
-# repeated. RESP2 reads the same from every server this runs on.
-CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2, "socket_keepalive": True}
 
 
 def evalsha(command: Command[Any], *, plain: bool) -> tuple[str | bytes | int, ...]:
@@ -91,16 +86,6 @@ class Sending:
             return LOADING_PAUSE_SECONDS
         self._tries += 1
         return 0.0 if self._tries <= TRIES else None
-
-
-def address(url: str) -> str:
-    """Return where a URL points, without names, passwords and options."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "localhost", parts.port or 6379
-    except ValueError:
-        return "the given URL"
-    return "its socket" if parts.scheme == "unix" else f"{host}:{port}"
 
 
 def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetError:

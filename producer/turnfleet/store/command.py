@@ -23,6 +23,7 @@ class Command(Generic[T_co]):
 
     `decode` reads the reply, and raises the error that the reply stands for. `repeatable`: running it twice gives
     what running it once gives, so that a client may repeat it when the reply was lost. `run_id` is for messages.
+    `durable`: its answer waits for a replica to have the write, where the server has one.
     """
 
     script: str
@@ -31,6 +32,7 @@ class Command(Generic[T_co]):
     decode: Callable[[Reply], T_co]
     run_id: str | None = None
     repeatable: bool = True
+    durable: bool = False
 
 
 def dump(value: Any) -> bytes:
@@ -82,10 +84,11 @@ def on_run(
     decode: Callable[[Reply], T],
     *,
     repeatable: bool = True,
+    durable: bool = False,
 ) -> Command[T]:
     """Return a command on one run, in the run's shard. `arguments` follow the run id."""
     prefix = keys.prefix(keys.shard(run_id))
-    return Command(script, prefix, (*header(keys), run_id.encode(), *arguments), decode, run_id, repeatable)
+    return Command(script, prefix, (*header(keys), run_id.encode(), *arguments), decode, run_id, repeatable, durable)
 
 
 def text(value: bytes | None) -> str | None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio as aredis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from turnfleet.errors import StoreError, TurnfleetError
 from turnfleet.store import calls
 from turnfleet.store.command import Command
 from turnfleet.store.listener import AsyncListener, Subscription
+from turnfleet.store.place import address, close_async_client, open_async_client
+from turnfleet.store.replicas import Replicas
 from turnfleet.store.sync import SyncExecutor
 
 __all__ = ["AsyncExecutor", "SyncExecutor"]
@@ -25,30 +25,21 @@ class AsyncExecutor:
     """Executes commands of one event loop. What is asked for while a call is on its way leaves together next.
 
     One call is in flight at a time, so commands reach the server in the order in which they were asked for: a run's
-    unwaited writes cannot overtake each other. `source` is a URL, or a client (its `decode_responses` must be off).
-    Connects on first use. Answers within about `timeout` seconds, or raises `FleetUnavailable`.
+    unwaited writes cannot overtake each other. `source` is a URL (`place.py`), or a client (its `decode_responses`
+    must be off). Connects on first use. Answers within about `timeout` seconds, or raises `FleetUnavailable`.
     """
 
     def __init__(self, source: "str | aredis.Redis", *, timeout: float = calls.TIMEOUT_SECONDS) -> None:
         self._owned = isinstance(source, str)
-        self._where = calls.address(source) if isinstance(source, str) else "the given client"
-        self._client: aredis.Redis = self._connect(source, timeout) if isinstance(source, str) else source
+        self._where = address(source) if isinstance(source, str) else "the given client"
+        self._client: aredis.Redis = open_async_client(source, timeout) if isinstance(source, str) else source
         self._timeout = timeout
         self._waiting: deque[tuple[Command[Any], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
         self._plain: bool | None = None
+        self._replicas = Replicas()
         self._listener = AsyncListener(self._client)
         self._closed = False
-
-    @staticmethod
-    def _connect(url: str, timeout: float) -> aredis.Redis:
-        return aredis.Redis.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=timeout,
-            socket_connect_timeout=timeout,
-            **calls.CLIENT_OPTIONS,
-        )
 
     @property
     def client(self) -> aredis.Redis:
@@ -76,7 +67,7 @@ class AsyncExecutor:
         if self._sender is not None:
             await asyncio.gather(self._sender, return_exceptions=True)
         if self._owned:
-            await self._client.aclose()
+            await close_async_client(self._client)
 
     def _ask(self, command: Command[Any]) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
@@ -122,7 +113,11 @@ class AsyncExecutor:
         try:
             if self._plain is None:
                 await self._load()
-            results = await self._pipe([calls.evalsha(command, plain=bool(self._plain)) for command in commands])
+            words = [calls.evalsha(command, plain=bool(self._plain)) for command in commands]
+            behind = self._replicas.words(commands, asyncio.get_running_loop().time())
+            replies = await self._pipe([*words, *behind])
+            results = replies[: len(words)]
+            self._replicas.take(behind, replies[len(words) :], asyncio.get_running_loop().time())
             if calls.unloaded(results):
                 self._plain = None
         except (RedisError, OSError) as error:

@@ -308,7 +308,8 @@ class SweepPolicy:
 
     `max_attempts` leases lost in a row end a run `failed`. A queued run's message counts as lost after
     `reoffer_after_ms`, then after twice that, and so on up to `reoffer_cap_ms`. `ttl_ms`: how long an ended run is
-    kept. `quiet_ms`: a server that started less than this ago takes no lease back, so that owners can renew first.
+    kept. `quiet_ms`: a server that started, or took over from another, less than this ago takes no lease back, so that
+    owners can renew first. `hold_ms`: no lease is taken back for this long, because the caller knows of an outage.
     """
 
     max_attempts: int = 5
@@ -316,6 +317,7 @@ class SweepPolicy:
     reoffer_cap_ms: int = 600_000
     ttl_ms: int = 86_400_000
     quiet_ms: int = 0
+    hold_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

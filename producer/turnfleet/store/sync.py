@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
-from redis.retry import Retry
 
 from turnfleet.errors import TurnfleetError
 from turnfleet.store import calls
 from turnfleet.store.command import Command
 from turnfleet.store.listener import SyncSubscription
+from turnfleet.store.place import address, close_client, open_client
+from turnfleet.store.replicas import Replicas
 
 T = TypeVar("T")
 
@@ -20,26 +20,17 @@ T = TypeVar("T")
 class SyncExecutor:
     """Executes commands; safe to share between threads, not across a fork.
 
-    `source` is a URL, or a client (its `decode_responses` must be off). Connects on first use. Answers within about
-    `timeout` seconds, or raises `FleetUnavailable`.
+    `source` is a URL (`place.py`), or a client (its `decode_responses` must be off). Connects on first use. Answers
+    within about `timeout` seconds, or raises `FleetUnavailable`.
     """
 
     def __init__(self, source: "str | redis.Redis", *, timeout: float = calls.TIMEOUT_SECONDS) -> None:
         self._owned = isinstance(source, str)
-        self._where = calls.address(source) if isinstance(source, str) else "the given client"
-        self._client: redis.Redis = self._connect(source, timeout) if isinstance(source, str) else source
+        self._where = address(source) if isinstance(source, str) else "the given client"
+        self._client: redis.Redis = open_client(source, timeout) if isinstance(source, str) else source
         self._timeout = timeout
         self._plain: bool | None = None
-
-    @staticmethod
-    def _connect(url: str, timeout: float) -> redis.Redis:
-        return redis.Redis.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=timeout,
-            socket_connect_timeout=timeout,
-            **calls.CLIENT_OPTIONS,
-        )
+        self._replicas = Replicas()
 
     @property
     def client(self) -> redis.Redis:
@@ -65,7 +56,7 @@ class SyncExecutor:
     def close(self) -> None:
         """Close the connections if this executor made them."""
         if self._owned:
-            self._client.close()
+            close_client(self._client)
 
     def _send(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Give each command's reply, or the exception that came in its place."""
@@ -82,7 +73,11 @@ class SyncExecutor:
         try:
             if self._plain is None:
                 self._load()
-            results = self._pipe([calls.evalsha(command, plain=bool(self._plain)) for command in commands])
+            words = [calls.evalsha(command, plain=bool(self._plain)) for command in commands]
+            behind = self._replicas.words(commands, time.monotonic())
+            replies = self._pipe([*words, *behind])
+            results = replies[: len(words)]
+            self._replicas.take(behind, replies[len(words) :], time.monotonic())
             if calls.unloaded(results):
                 self._plain = None
         except (RedisError, OSError) as error:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from turnfleet.store.keys import validate_id
+from turnfleet.store.place import SENTINEL_SCHEME, sentinel_place
 
 TASK_NAME: Final = "turnfleet.invoke"
 """The one Celery task of a fleet; its keyword argument `envelope` is the wire form of a run."""
@@ -17,7 +18,7 @@ DEFAULT_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 9
 
 _AMQP_SCHEMES = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
-_REDIS_SCHEMES = frozenset({"redis", "rediss", "redis+socket", "sentinel"})
+_REDIS_SCHEMES = frozenset({"redis", "rediss", "redis+socket", "sentinel", SENTINEL_SCHEME})
 
 
 def default_queue(fleet: str) -> str:
@@ -33,13 +34,16 @@ def transport_priority(priority: int, driver_type: str) -> int:
 def celery_settings(fleet: str, broker_url: str) -> Mapping[str, Any]:
     """Return the Celery settings that the producer and the worker of one fleet must share (DESIGN section 7).
 
-    Names carry the fleet, so that two fleets on one broker see nothing of each other.
+    Names carry the fleet, so that two fleets on one broker see nothing of each other. Of a `redis+sentinel` URL
+    (see `turnfleet.store.place`) the broker is told in kombu's words. Raises `InvalidId`, and ValueError for such a
+    URL that makes no sense.
     """
     validate_id("fleet name", fleet)
     queue = default_queue(fleet)
     scheme = urlsplit(broker_url).scheme
+    watched = sentinel_place(broker_url)
     settings: dict[str, Any] = {
-        "broker_url": broker_url,
+        "broker_url": watched.broker_url if watched else broker_url,
         "task_serializer": "json",
         "result_serializer": "json",
         "event_serializer": "json",
@@ -63,6 +67,7 @@ def celery_settings(fleet: str, broker_url: str) -> Mapping[str, Any]:
         settings["broker_transport_options"] = {
             "priority_steps": list(range(HIGHEST_PRIORITY + 1)),
             "queue_order_strategy": "priority",
+            **(watched.broker_options if watched else {}),
         }
     elif scheme in _AMQP_SCHEMES:
         settings["task_default_priority"] = DEFAULT_PRIORITY

@@ -57,7 +57,7 @@ class Publisher:
         self._timeout = timeout
         if isinstance(source, str):
             self._app = _producer_app(source, fleet)
-            self._url: str | None = source
+            self._url: str | None = celery_settings(fleet, source)["broker_url"]
         else:
             self._app = source
             self._url = None

@@ -128,7 +128,8 @@ def step(
     """Write journal entries and events in one go, and publish the events.
 
     `seq` follows the last write's; the same `seq` again is a repeat and writes nothing. With `starts_effect`, nothing
-    is written (and `seq` is not used up) once a cancel or an expiry is recorded: the ack then says which.
+    is written (and `seq` is not used up) once a cancel or an expiry is recorded: the ack then says which. Starts and
+    receipts wait for a replica, where there is one (DESIGN 2).
     Raises `ClaimLost`, or `StepGap` when a write or an event index is missing in between.
     """
 
@@ -137,7 +138,8 @@ def step(
         return StepAck(text(reply[1]))
 
     arguments = args(claim.claim_id, starts_effect) + _writing(seq, entries, events, ())
-    return on_run("step", keys, claim.run_id, arguments, decode)
+    durable = starts_effect or any(entry.get("k") == "receipt" for entry in entries)
+    return on_run("step", keys, claim.run_id, arguments, decode, durable=durable)
 
 
 def beat(keys: Keys, refs: Sequence[ClaimLike], *, lease_ms: int) -> Command[dict[str, Beat]]:

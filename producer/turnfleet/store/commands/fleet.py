@@ -24,7 +24,7 @@ def sweep(
     arguments = (
         *header(keys),
         *args(limit, policy.max_attempts, policy.reoffer_after_ms, policy.reoffer_cap_ms),
-        *args(policy.ttl_ms, policy.quiet_ms),
+        *args(policy.ttl_ms, policy.quiet_ms, policy.hold_ms),
         *_waiting(waiting_since or {}),
     )
 

@@ -66,7 +66,7 @@ def resume(
             raise_refused(run_id, reply)
         return Resumed(reply[1].decode(), read_offer(reply[2]))
 
-    return on_run("resume", keys, run_id, arguments, decode)
+    return on_run("resume", keys, run_id, arguments, decode, durable=True)
 
 
 def cancel(keys: Keys, run_id: str, *, reason: str, ttl_ms: int = RETENTION_MS) -> Command[Cancelled]:

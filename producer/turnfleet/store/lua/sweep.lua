@@ -1,11 +1,12 @@
 -- Look at what is due in a shard, and do what each run needs: nothing is decided outside this script.
 local limit, max_attempts, reoffer_after, cap = take_number(), take_number(), take_number(), take_number()
-local ttl, quiet = take_number(), take_number()
+local ttl, quiet, hold = take_number(), take_number(), take_number()
 local waiting_since = {}
 for _ = 1, take_number() do
   local queue, priority = take(), take_number()
   waiting_since[queue .. '|' .. priority] = take_number()
 end
+local SERVER, DAY = PREFIX .. 'server', 86400000
 local offers, ended = {}, {}
 local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
 
@@ -19,13 +20,25 @@ local function patience(times)
   return math.min(reoffer_after * 2 ^ math.min(times, 30), cap)
 end
 
--- How long (ms) a server that has just started still leaves the leases alone, so that their owners renew them first.
-local function grace()
-  if quiet == 0 then return 0 end
+-- Since when (ms) this very server has answered for the shard: it started, or took over from another that failed. The
+-- shard remembers whom it saw, and when first; one that nobody swept for a day has no lease to spare.
+local function answering_since()
   local info = redis.pcall('INFO', 'server')
-  local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-  return uptime and math.max(0, quiet - uptime * 1000) or 0
+  if type(info) ~= 'string' then return 0 end
+  local uptime = tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+  local since = uptime and now - uptime * 1000 or 0
+  local id = string.match(info, 'run_id:(%w+)')
+  if not id then return since end
+  local seen, at = string.match(redis.call('GET', SERVER) or '', '^(%w+)|(%d+)$')
+  if seen ~= id or redis.call('PTTL', SERVER) < DAY / 2 then
+    at = seen == id and at or seen and int(now) or '0'
+    redis.call('SET', SERVER, id .. '|' .. at, 'PX', int(DAY))
+  end
+  return math.max(since, tonumber(at))
 end
+
+-- How long (ms) leases are still left alone, so that owners who were cut off from the server renew them first.
+local grace = quiet > 0 and math.max(0, hold, answering_since() + quiet - now) or hold
 
 local sweep = {}
 
@@ -36,8 +49,7 @@ function sweep.running(run, facts)
     redis.call('PUBLISH', CONTROL .. run, '{"expired":true}')
   end
   if facts.lease > now then return look(run, facts, facts.lease) end
-  local still = grace()
-  if still > 0 then return look(run, facts, now + still) end
+  if grace > 0 then return look(run, facts, now + grace) end
   count.lost = count.lost + 1
   leave(run, facts, 'lose', 0, facts.beat)
   set(run, 'losses', int(facts.losses + 1))

@@ -1,0 +1,148 @@
+"""Which server a URL means: the one at an address, or whichever Sentinel says is a service's master now.
+
+Sentinel's form is `redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]`. User and password are
+the servers'; the sentinels' own are given as `?sentinel_username=...&sentinel_password=...`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import redis
+import redis.asyncio as aredis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+SENTINEL_SCHEME: Final = "redis+sentinel"
+SENTINEL_PORT: Final = 26379
+SENTINEL_TIMEOUT_SECONDS: Final = 1.0
+"""One sentinel that does not answer must not use up the time in which the next would."""
+
+# What a client made from a URL is made with. No retry of redis-py's own: only a command knows whether it may be
+# repeated. RESP2 reads the same from every server this runs on.
+CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2, "socket_keepalive": True}
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelPlace:
+    """A service that sentinels watch. `login` is the servers' user and password, `sentinel_login` the sentinels'."""
+
+    sentinels: tuple[tuple[str, int], ...]
+    service: str
+    db: int
+    login: Mapping[str, str]
+    sentinel_login: Mapping[str, str]
+
+    @property
+    def broker_url(self) -> str:
+        """The same place in kombu's form, which says the service's name apart (`master_name`)."""
+        login = f"{quote(self.login.get('username', ''), safe='')}:{quote(self.login['password'], safe='')}@"
+        prefix = f"sentinel://{login if self.login else ''}"
+        return ";".join(f"{prefix}{_bracketed(host)}:{port}/{self.db}" for host, port in self.sentinels)
+
+    @property
+    def broker_options(self) -> dict[str, Any]:
+        """What kombu must be told besides its URL."""
+        times = {"socket_timeout": SENTINEL_TIMEOUT_SECONDS, "socket_connect_timeout": SENTINEL_TIMEOUT_SECONDS}
+        return {"master_name": self.service, "sentinel_kwargs": {**times, **self.sentinel_login}}
+
+
+def sentinel_place(url: str) -> SentinelPlace | None:
+    """Read a URL of Sentinel's form; None for any other. Raises ValueError, not quoting it, for what makes no sense."""
+    parts = urlsplit(url)
+    if parts.scheme != SENTINEL_SCHEME:
+        return None
+    login, _, hosts = parts.netloc.rpartition("@")
+    sentinels = tuple(_host(each) for each in hosts.split(",") if each)
+    service, _, db = parts.path.strip("/").partition("/")
+    if not sentinels or not service or not (db or "0").isdigit():
+        raise ValueError(f"a Sentinel URL reads {SENTINEL_SCHEME}://host:port[,host:port...]/service[/db]")
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    known = {name.removeprefix("sentinel_"): value for name, value in options.items() if name in _OPTIONS}
+    if len(known) < len(options):
+        raise ValueError(f"a Sentinel URL takes the options {', '.join(sorted(_OPTIONS))} only")
+    return SentinelPlace(sentinels, unquote(service), int(db or 0), _login(login), known)
+
+
+_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
+
+
+def _login(text: str) -> dict[str, str]:
+    user, _, password = text.partition(":")
+    if not password:
+        return {}
+    return ({"username": unquote(user)} if user else {}) | {"password": unquote(password)}
+
+
+def _host(text: str) -> tuple[str, int]:
+    parts = urlsplit(f"//{text}")
+    if parts.hostname is None:
+        raise ValueError("a sentinel in the URL has no host name")
+    return parts.hostname, parts.port or SENTINEL_PORT
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def address(url: str) -> str:
+    """Return where a URL points, without names, passwords and options."""
+    try:
+        place = sentinel_place(url)
+        if place is not None:
+            return f"service {place.service!r} of {', '.join(f'{host}:{port}' for host, port in place.sentinels)}"
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port or 6379
+    except ValueError:
+        return "the given URL"
+    return "its socket" if parts.scheme == "unix" else f"{host}:{port}"
+
+
+def open_client(url: str, timeout: float) -> redis.Redis:
+    """Return a client of a URL's server, not connected. Each wait of it is at most `timeout` seconds."""
+    options = _times(timeout) | {"retry": Retry(NoBackoff(), 0)} | CLIENT_OPTIONS
+    place = sentinel_place(url)
+    if place is None:
+        return redis.Redis.from_url(url, **options)
+    asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": Retry(NoBackoff(), 0)}
+    watch = Sentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
+    client: redis.Redis = watch.master_for(place.service, db=place.db, **place.login, **options)  # type: ignore[no-untyped-call]
+    return client
+
+
+def open_async_client(url: str, timeout: float) -> aredis.Redis:
+    """Return the same for use with await."""
+    options = _times(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | CLIENT_OPTIONS
+    place = sentinel_place(url)
+    if place is None:
+        return aredis.Redis.from_url(url, **options)
+    asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    watch = AsyncSentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
+    client: aredis.Redis = watch.master_for(place.service, **dict[str, Any](db=place.db, **place.login, **options))
+    return client
+
+
+def close_client(client: redis.Redis) -> None:
+    """Close a client's connections, and those to the sentinels that it asked."""
+    client.close()
+    for each in getattr(_sentinels(client), "sentinels", ()):
+        each.close()
+
+
+async def close_async_client(client: aredis.Redis) -> None:
+    """Do the same for a client that is used with await."""
+    await client.aclose()
+    for each in getattr(_sentinels(client), "sentinels", ()):
+        await each.aclose()
+
+
+def _sentinels(client: Any) -> Any:
+    return getattr(client.connection_pool, "sentinel_manager", None)
+
+
+def _times(seconds: float) -> dict[str, Any]:
+    return {"socket_timeout": seconds, "socket_connect_timeout": seconds}
