@@ -131,7 +131,7 @@ class AsyncRun(Generic[T]):
         following = follow_events(self._setup, self.run_id, after=after, until=until, timeout=timeout)
         return self._line.follow(self._setup.keys.events(self.run_id), following)
 
-    async def result(self, timeout: float | None = None) -> InvocationOutcome[T]:  # noqa: ASYNC109 - as the sync one
+    async def result(self, timeout: float | None = None) -> InvocationOutcome[T]:
         """Wait until the run ended or paused; give its outcome (see `Run.result`)."""
         following = follow_to_end(self._setup, self.run_id, timeout=timeout)
         async with aclosing(self._line.follow(self._setup.keys.events(self.run_id), following)) as snapshots:
