@@ -1,8 +1,9 @@
 """Delegates: another plan, called as a tool (DEL-1)."""
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.delegating import delegate
@@ -14,7 +15,18 @@ from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.toolport import RegisteredTool
 
-__all__ = ["Delegate", "check_delegates", "delegate_tool"]
+__all__ = ["CHILDREN", "ChildPlans", "Delegate", "check_delegates", "delegate_tool"]
+
+
+class ChildPlans(Protocol):
+    """What makes the plans of delegated runs fit for the run that delegates."""
+
+    def prepare(self, plan: InvocationPlan) -> tuple[InvocationKernel, InvocationPlan]:
+        """Give the plan of one child's run, and the kernel that runs it."""
+
+
+CHILDREN: Final[ContextVar[ChildPlans | None]] = ContextVar("turnfleet_children", default=None)
+"""Those of the current invocation, set by whoever hosts it; None where nothing is to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,9 @@ def delegate_tool(name: str, child: Delegate, compile_child: Callable[[PlanSpec]
     async def hand_over(prompt: str) -> Any:
         if not compiled:
             compiled.append(compile_child(child.plan))
-        return await delegate(kernel, delegation, name, compiled[0])(prompt)
+        children = CHILDREN.get()
+        its_kernel, plan = (kernel, compiled[0]) if children is None else children.prepare(compiled[0])
+        return await delegate(its_kernel, delegation, name, plan)(prompt)
 
     hand_over.__doc__ = child.description
     signature = read_signature(hand_over, name=name)

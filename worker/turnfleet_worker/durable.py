@@ -35,33 +35,38 @@ from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_worker import journal
+from turnfleet_worker.fold import NOTHING_KNOWN, Known
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.writer import CancelRequested, RunWriter
 
 
 class RunJournal:
-    """One invocation's pen: knows where the run stands, and writes what the wrappers see.
+    """One run's pen: knows where the run stands in this invocation, and writes what the wrappers see.
 
-    `doubtful`: call ids that an earlier worker started and left no receipt of. `draining` says whether the process
-    hands its runs over. `context` and `position` are set by the host as soon as they exist.
+    `known` is what earlier invocations left, by run id. `draining` says whether the process hands its runs over.
     """
 
-    def __init__(
-        self,
-        writer: RunWriter,
-        *,
-        position: int,
-        receipts: Mapping[str, ToolOutcome],
-        doubtful: Mapping[str, journal.Entry],
-        draining: Callable[[], bool],
-    ) -> None:
+    def __init__(self, writer: RunWriter, *, known: Mapping[str, Known], draining: Callable[[], bool]) -> None:
         self._writer = writer
+        self._known = known
         self._draining = draining
-        self._receipts = dict(receipts)
-        self.doubtful = dict(doubtful)
-        self.context: RequestContext | None = None
-        self.position = position
+        self._context: RequestContext | None = None
+        self._receipts: dict[str, ToolOutcome] = {}
+        self.doubtful: dict[str, journal.Entry] = {}
+        """Calls that an earlier worker started and left no receipt of, by call id."""
         self.transcript: Transcript = None
+
+    def begin(self, context: RequestContext) -> None:
+        """Take the invocation's context, before anything else; whose journal it is, it says."""
+        self._context = context
+        known = self._known.get(context.run_id, NOTHING_KNOWN)
+        self._receipts, self.doubtful = dict(known.receipts), dict(known.doubtful)
+
+    @property
+    def context(self) -> RequestContext:
+        """The invocation's context."""
+        assert self._context is not None
+        return self._context
 
     def gate(self) -> None:
         """Hand the run over here if the process is to end: everything so far is recorded (CXL-7)."""
@@ -70,27 +75,34 @@ class RunJournal:
 
     def opened(self, transcript: Transcript, dumped: Any) -> None:
         """Note the transcript that the run starts from."""
-        assert self.context is not None
         self.transcript = transcript
         resolved = {name: value for name, value in (self.context.resolved or {}).items() if name != "decisions"}
-        self._writer.entry(journal.opened(dumped, resolved, self.position))
+        self._write(journal.opened(dumped, resolved, self.context.next_index))
+
+    def _write(self, entry: journal.Entry) -> None:
+        self._writer.entry(self._own(entry))
+
+    def _own(self, entry: journal.Entry) -> journal.Entry:
+        context = self.context
+        if context.above is None:
+            return entry
+        return journal.of_child(entry, context.run_id, context.above.call_id, context.plan.identity.plan_id)
 
     def before_model(self, transcript: Transcript, dump: Callable[[Transcript], Any]) -> None:
         """Note a transcript that a stage put in the place of ours, before the model sees it."""
         self.gate()
         if transcript is not self.transcript:
             self.transcript = transcript
-            self._writer.entry(journal.transcript(dump(transcript)))
+            self._write(journal.transcript(dump(transcript)))
 
     def turn(self, said: ModelTurn, shown: Sequence[Delta], model: str | None) -> ModelTurn:
         """Note a turn, its calls named as the kernel will name them (RES-3), and give it back so named."""
         named = replace(said, tool_requests=self._named(said.tool_requests))
-        self._writer.entry(journal.turn(named, shown, model, self.position))
+        self._write(journal.turn(named, shown, model, self.context.next_index))
         return named
 
     def _named(self, requests: Sequence[ToolRequest]) -> tuple[ToolRequest, ...]:
         # The kernel keeps an id that is present and unused, so ids made unique here are the ones it reserves.
-        assert self.context is not None
         used = set(self.context.call_ids)
         named = []
         for request in requests:
@@ -107,7 +119,7 @@ class RunJournal:
         When the run was cancelled or taken away meanwhile this does not return: its cancellation is on the way.
         """
         try:
-            await self._writer.effect(journal.start(request))
+            await self._writer.effect(self._own(journal.start(request)))
         except (CancelRequested, TurnfleetError):
             await asyncio.get_running_loop().create_future()
         self.doubtful.pop(request.call_id or "", None)
@@ -115,17 +127,15 @@ class RunJournal:
     def receipt(self, outcome: ToolOutcome) -> None:
         """Note what a call gave."""
         self._receipts[outcome.call_id] = outcome
-        self._writer.entry(journal.receipt(outcome))
+        self._write(journal.receipt(outcome))
 
     def closed(self, requests: Sequence[ToolRequest], outcomes: Sequence[ToolOutcome]) -> None:
         """Note that a round with calls is over. One without is the last: its turn alone leads back to the end."""
         if not requests:
             return
-        assert self.context is not None
         reserved = self.context.round.requests if self.context.round else requests
-        self._writer.entry(
-            journal.closed(requests, outcomes, reserved=reserved, receipts=self._receipts, at=self.position)
-        )
+        at = self.context.next_index
+        self._write(journal.closed(requests, outcomes, reserved=reserved, receipts=self._receipts, at=at))
         self._receipts.clear()
 
 

@@ -18,10 +18,12 @@ from turnfleet_kernel.contracts.record import PauseRecord
 from turnfleet_kernel.contracts.values import TurnRequest
 from turnfleet_kernel.errors import PauseRecordError, TurnfleetError
 from turnfleet_kernel.plan import InvocationPlan
-from turnfleet_worker import journal
+from turnfleet_worker.children import Children
+from turnfleet_worker.delegates import CHILDREN
 from turnfleet_worker.durable import RunJournal, make_durable
 from turnfleet_worker.ending import Drop, Finish, Leaving, Pause, Release, Verdict, decide
 from turnfleet_worker.fold import fold, round_start
+from turnfleet_worker.journal import all_paused
 from turnfleet_worker.people import MILLISECONDS, stored_interrupt
 from turnfleet_worker.persistence import persist
 from turnfleet_worker.recovery import recover
@@ -78,7 +80,6 @@ class Invocation:
             on_cancel=lambda _reason: self.stop(Verdict.CANCEL),
             on_lost=lambda _error: self.stop(Verdict.LOST),
         )
-        self._journal: RunJournal | None = None
         self._sink: RunSink | None = None
         self._context: RequestContext | None = None
 
@@ -122,29 +123,25 @@ class Invocation:
         plan = self._limited(self._plan)
         conversation = plan.bindings.conversation
         events = await self._events_since(round_start(claim.journal)) if claim.next_index else ()
-        recovery = recover(claim, events, conversation=conversation, plan_id=plan.identity.plan_id)
+        now = plan.bindings.clock.now().timestamp()
+        recovery = recover(claim, events, conversation=conversation, plan_id=plan.identity.plan_id, now=now)
         folded = recovery.folded
-        position = claim.next_index
-        if recovery.mark is not None:
-            now = plan.bindings.clock.now().timestamp()
-            self._writer.event({"run_id": claim.run_id, "index": position, "time": now, **recovery.mark})
-            position += 1
-        self._journal = RunJournal(
-            self._writer,
-            position=position,
-            receipts=folded.record.outcomes if folded else {},
-            doubtful=folded.doubtful if folded else {},
-            draining=self._bench.draining,
-        )
-        self._sink = RunSink(self._writer, self._journal)
-        durable = make_durable(plan, self._journal, self._bench.registry.policy)
+        for mark in recovery.marks:
+            self._writer.event(dict(mark))
+        known = folded.known if folded else {}
+        draining, policy = self._bench.draining, self._bench.registry.policy
+        CHILDREN.set(Children(self._writer, known=known, draining=draining, policy=policy))
+        self._sink = RunSink(self._writer, claim.next_index + len(recovery.marks))
+        journal = RunJournal(self._writer, known=known, draining=draining)
+        durable = make_durable(plan, journal, policy)
         durable = replace(durable, bindings=replace(durable.bindings, event_sink=self._sink))
         request = _request(claim)
         if folded is None:
             context = RequestContext(durable, run_id=claim.run_id)
         else:
             durable, request, context = resume(durable, folded.record, request, folded.decisions)
-        self._journal.context = self._context = context
+        journal.begin(context)
+        self._context = context
         self._durable = durable
         async for _ in self._bench.kernel.stream(durable, request, context=context):
             pass  # the sink has seen it
@@ -205,13 +202,13 @@ class Invocation:
         stored = [stored_interrupt(each, self._bench.registry.policy) for each in event.interrupts]
         usage = usage_to_json(self._context.usage) if self._context else None
         keys, ref, ttl_ms = self._bench.keys, self.claim.ref, self._bench.ttl_ms
-        paused = journal.paused(record.interrupts, record.children, event.index + 1)
+        paused = all_paused(record)
         ended = await self._writer.conclude(
             lambda seq, entries, events: commands.pause(
                 keys,
                 ref,
                 seq=seq,
-                entries=[*entries, paused],
+                entries=[*entries, *paused],
                 events=[*events, event_to_json(event)],
                 interrupts=stored,
                 usage=usage,
@@ -231,7 +228,7 @@ class Invocation:
         record = record_pause(plan, self._context)
         await self._writer.flushed()
         entries = await persist(self._bench.executor, commands.journal(self._bench.keys, self.claim.run_id))
-        entries = (*entries, journal.paused(record.interrupts, record.children, event.index + 1))
+        entries = (*entries, *all_paused(record))
         folded = fold(
             entries,
             [*await self._events_since(round_start(entries)), event_to_json(event)],
@@ -273,7 +270,7 @@ class Invocation:
 
     def _make_end(self, finish: Finish, index: int | None) -> dict[str, Any]:
         """Make the terminal event that the kernel could not: it did not get far enough, or its end was not kept."""
-        at = index if index is not None else (self._journal.position if self._journal else self.claim.next_index)
+        at = index if index is not None else (self._sink.position if self._sink else self.claim.next_index)
         now = self._plan.bindings.clock.now().timestamp()
         event: dict[str, Any] = {"run_id": self.claim.run_id, "index": at, "time": now}
         if finish.state == "cancelled":

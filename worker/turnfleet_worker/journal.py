@@ -46,6 +46,13 @@ def opened(transcript: Any, resolved: Mapping[str, Any] | None, at: int) -> Entr
     return entry
 
 
+def of_child(entry: Entry, run_id: str, call_id: str, plan_id: str) -> Entry:
+    """Give an entry to a delegated run. Its first one says which call of its parent runs it, and what plan it has."""
+    if entry["k"] == "opened":
+        return {**entry, "run": run_id, "call": call_id, "plan": plan_id}
+    return {**entry, "run": run_id}
+
+
 def turn(said: ModelTurn, shown: Sequence[Delta], model: str | None, at: int) -> Entry:
     """Record a model turn: it is not bought again. `shown` is what was streamed, kept where it is not just the text."""
     entry: Entry = {"k": "turn", **turn_to_json(said), "at": at}
@@ -96,9 +103,20 @@ def transcript(dumped: Any) -> Entry:
     return {"k": "transcript", "transcript": plain_json(dumped)}
 
 
-def paused(interrupts: Sequence[Interrupt], children: Mapping[str, PauseRecord], at: int) -> Entry:
-    """Record what the run waits for, and the delegated runs that wait within it."""
-    entry: Entry = {"k": "paused", "interrupts": [interrupt_to_json(each) for each in interrupts], "at": at}
-    if children:
-        entry["children"] = {call_id: child.model_dump(mode="json") for call_id, child in children.items()}
-    return entry
+def paused(interrupts: Sequence[Interrupt], at: int) -> Entry:
+    """Record what the run waits for."""
+    return {"k": "paused", "interrupts": [interrupt_to_json(each) for each in interrupts], "at": at}
+
+
+def all_paused(record: PauseRecord) -> list[Entry]:
+    """Record what a run waits for, and what each run waits for that waits within it, those first.
+
+    `ran` is a delegated run's running time so far, in seconds: its root's is in the record of the store.
+    """
+    below = [entry for child in record.children.values() if child.interrupts for entry in _child_paused(child)]
+    return [*below, paused(record.interrupts, record.next_index)]
+
+
+def _child_paused(record: PauseRecord) -> list[Entry]:
+    *below, own = all_paused(record)
+    return [*below, {**own, "run": record.run_id, "ran": round(record.ran_seconds, 3)}]

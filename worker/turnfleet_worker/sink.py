@@ -2,7 +2,6 @@
 
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, TERMINAL_KINDS, KernelEvent
 from turnfleet_kernel.contracts.json import event_to_json
-from turnfleet_worker.durable import RunJournal
 from turnfleet_worker.writer import RunWriter
 
 _LAST = TERMINAL_KINDS | PAUSE_KINDS
@@ -15,9 +14,10 @@ class RunSink:
     ended, because it knows whether a cancel came first (DESIGN 5).
     """
 
-    def __init__(self, writer: RunWriter, journal: RunJournal) -> None:
+    def __init__(self, writer: RunWriter, position: int) -> None:
         self._writer = writer
-        self._journal = journal
+        self.position = position
+        """The index of the next event."""
         self.last: KernelEvent | None = None
 
     async def deliver(self, event: KernelEvent) -> None:
@@ -26,5 +26,5 @@ class RunSink:
             self.last = event
             return
         self._writer.event(event_to_json(event))
-        self._journal.position = event.index + 1
+        self.position = event.index + 1
         await self._writer.room()
