@@ -42,6 +42,9 @@ SECOND_LOOK_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 4.0
 """How long cancelled runs may take to be handed back once the drain is over."""
 
+HURRIED_SECONDS: Final = 0.8
+"""The same when the process was told to go at once."""
+
 _KINDS: Final = {"model": "models", "tool": "tools", "stage": "stages", "delegate": "delegates"}
 _log = logging.getLogger(__name__)
 
@@ -106,7 +109,7 @@ class WorkerHost:
             await self._until_idle(drain_seconds)
         for invocation in self._running.values():
             invocation.stop(Verdict.HAND_OVER)
-        await self._until_idle(HAND_OVER_SECONDS)
+        await self._until_idle(HAND_OVER_SECONDS if drain_seconds > 0 else HURRIED_SECONDS)
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -151,14 +154,15 @@ class WorkerHost:
     def _read(self, value: object) -> Envelope:
         try:
             envelope = parse_envelope(value)
-        except InvalidEnvelope as error:
+        except InvalidEnvelope:
             self.counts["invalid"] += 1
-            _log.error("a message was refused: %s", error)
-            raise Ignore("not a turnfleet envelope") from None
+            raise  # shown as the task's failure: the reason, and nothing of what the message holds
         if envelope.fleet != self._keys.fleet:
             self.counts["other fleet"] += 1
-            _log.error("a message of fleet %r was refused by fleet %r", envelope.fleet, self._keys.fleet)
-            raise Ignore("of another fleet")
+            raise InvalidEnvelope(
+                f"run {envelope.run_id!r} is of fleet {envelope.fleet!r} and its message came to fleet "
+                f"{self._keys.fleet!r}: give each fleet queues of its own"
+            )
         return envelope
 
     async def _claim(self, envelope: Envelope) -> Claim:
