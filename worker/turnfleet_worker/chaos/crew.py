@@ -17,10 +17,15 @@ from turnfleet_worker.commands.processes import Child, Children
 from turnfleet_worker.commands.session import worker_command
 
 APP: Final = "turnfleet_worker.chaos.fleet"
-CONCURRENCY: Final = 8
+CONCURRENCY: Final = 16
 ABSENT_SECONDS: Final = 0.5
 STOPPED_IN_SECONDS: Final = 15.0
 """How long a worker may take to end after SIGTERM: its drain, and what Celery needs beyond it."""
+
+
+FATES: Final = ("killed by us", "stopped by us", "ended by themselves", "gave up starting", "had to be killed")
+"""What may become of a worker process. The last is one that did not end when it was asked to; one gives up starting
+where there is no Redis at that moment, and is started again."""
 
 
 class Shape(Enum):
@@ -50,6 +55,7 @@ class Hand:
     shape: Shape = Shape.AWAY
     until: float = 0.0
     frozen_at: float = 0.0
+    was_ready: bool = False
 
     @property
     def pid(self) -> int:
@@ -79,12 +85,14 @@ class Crew:
         self.hands = tuple(Hand(number + 1) for number in range(size))
         self.frozen: list[Frozen] = []
         self.counts: Counter[str] = Counter()
-        """What became of processes: started, "killed by us", "ended by themselves", "had to be killed"."""
+        """What became of processes: started, and the `FATES`."""
 
     def tick(self) -> None:
         """Wake, start and restart what is due."""
         now = time.monotonic()
+        known = self._known()
         for hand in self.hands:
+            hand.was_ready = hand.was_ready or name_of(hand.pid) in known
             match hand.shape:
                 case Shape.AWAY if now >= hand.until:
                     self._start(hand)
@@ -93,10 +101,7 @@ class Crew:
                 case Shape.STOPPING:
                     self._await_end(hand, now)
                 case Shape.AT_WORK if hand.child is not None and not hand.child.running:
-                    code = hand.child.process.returncode
-                    self._note("worker", f"worker {hand.number} (pid {hand.pid}) ended by itself with code {code}")
-                    self.counts["ended by themselves"] += 1
-                    self._leave(hand, ABSENT_SECONDS)
+                    self._mourn(hand)
         if self._rolling and not any(hand.shape is Shape.STOPPING for hand in self.hands):
             self._roll_on()
 
@@ -142,8 +147,17 @@ class Crew:
             log=self._folder / f"worker-{hand.number}.log",
             environment=self._environment,
         )
-        hand.shape = Shape.AT_WORK
+        hand.shape, hand.was_ready = Shape.AT_WORK, False
         self.counts["started"] += 1
+
+    def _mourn(self, hand: Hand) -> None:
+        """Note a process that ended and that nobody had told to. One that finds no Redis at its start is right to."""
+        assert hand.child is not None
+        fate = "ended by themselves" if hand.was_ready else "gave up starting"
+        code = hand.child.process.returncode
+        self._note("worker", f"worker {hand.number} (pid {hand.pid}) ended with code {code}: {fate}")
+        self.counts[fate] += 1
+        self._leave(hand, ABSENT_SECONDS)
 
     def _thaw(self, hand: Hand) -> None:
         assert hand.child is not None

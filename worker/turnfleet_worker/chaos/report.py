@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
+from turnfleet_worker.chaos.crew import FATES
 from turnfleet_worker.chaos.faults import FAULT_KINDS
 from turnfleet_worker.chaos.people import Resumption, Seen
 from turnfleet_worker.chaos.verdict import Verdict
-
-FATES: Final = ("killed by us", "stopped by us", "ended by themselves", "had to be killed")
-"""What may become of a worker process; the last is one that did not end when it was asked to."""
 
 MARKS: Final = frozenset({"resumed", "rewind"})
 """Events with which a new invocation of a run begins."""

@@ -94,7 +94,7 @@ class _Writer:
             ends=ends,
             cancel_after=self._dice.uniform(0.2, min(6.0, seconds / 3)) if self._kind == "cancel" else None,
             deadline_seconds=DEADLINE_SECONDS if self._kind == "deadline" else None,
-            priority=self._dice.randrange(10),
+            priority=self._dice.choice((0, 5, 5, 5, 5, 5, 5, 9)),
         )
 
     def _steps(self) -> list[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from turnfleet_worker.chaos.server import SERVERS
 from turnfleet_worker.chaos.show import show_for
 from turnfleet_worker.commands.session import Session
 
-RUNS_A_SECOND = 2.5
+RUNS_A_SECOND = 2.0
 
 
 class _ServerKind(click.Choice[str]):
