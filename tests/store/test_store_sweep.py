@@ -39,7 +39,8 @@ async def test_a_live_lease_is_left_alone(bench: Bench) -> None:
 async def test_a_server_that_just_started_takes_no_lease(real: Bench) -> None:
     """Its owners were cut off with it, and renew first (DESIGN 1, "Lease")."""
     claim = await real.running(lease_ms=0)
-    assert (await real.sweep(policy=SweepPolicy(quiet_ms=10**9))).lost == 0
+    swept = await real.sweep(policy=SweepPolicy(quiet_ms=10**9))
+    assert (swept.late, swept.lost) == (False, 0)
     await real(commands.step(real.keys, claim, seq=1))
     await real(commands.beat(real.keys, [claim], lease_ms=0))
     assert (await real.sweep(policy=SweepPolicy(quiet_ms=0))).lost == 1

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from turnfleet.errors import FleetUnavailable
+from turnfleet_worker.people import MILLISECONDS
 
 SLOW_FRACTION: Final = 0.25
 """An answer that took more than this part of a lease came late enough for heartbeats to have been missed."""
@@ -43,3 +44,22 @@ class OutageWatch:
     def hold_seconds(self) -> float:
         """How long leases are still left alone."""
         return max(0.0, self._until - self._clock())
+
+
+class ServerClocks:
+    """What each shard's server would say the time is (ms): its last answer, and what has passed since then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._heard: dict[int, tuple[int, float]] = {}
+
+    def heard(self, shard: int, now_ms: int) -> None:
+        """Note what a shard's server said."""
+        self._heard[shard] = (now_ms, self._clock())
+
+    def now_ms(self, shard: int) -> int | None:
+        """Give the time, or None when the shard has not said it yet."""
+        if shard not in self._heard:
+            return None
+        then, at = self._heard[shard]
+        return then + round((self._clock() - at) * MILLISECONDS)

@@ -14,12 +14,12 @@ from typing import Final
 from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
-from turnfleet.store.records import Offer, SweepPolicy
+from turnfleet.store.records import Offer, SweepPolicy, Swept
 from turnfleet.wire.broker import default_queue
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_worker.backlog import Lane
 from turnfleet_worker.offers import Offers
-from turnfleet_worker.outage import OutageWatch
+from turnfleet_worker.outage import OutageWatch, ServerClocks
 from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.turns import Turns
 
@@ -52,6 +52,7 @@ class Sweeper:
         self._turns = turns
         self._fits = fits
         self._outages = OutageWatch(policy.quiet_ms / MILLISECONDS)
+        self._clocks = ServerClocks()
         self._queues = {default_queue(keys.fleet)}
         """Queues that runs of the fleet were seen on."""
 
@@ -91,11 +92,9 @@ class Sweeper:
     async def _sweep_shard(self, shard: int, waiting_since: Mapping[Lane, int]) -> None:
         more = True
         while more:
-            policy = replace(self._policy, hold_ms=round(self._outages.hold_seconds() * MILLISECONDS))
-            with self._outages.asking():
-                swept = await self._executor.execute(
-                    commands.sweep(self._keys, shard, policy, waiting_since=waiting_since)
-                )
+            if self._clocks.now_ms(shard) is None:
+                await self._ask(shard, {})  # its answer is the time
+            swept = await self._ask(shard, waiting_since)
             await self._offers.publish(swept.offers)
             self._queues.update(offer.queue for offer in swept.offers)
             for ended in swept.ended:
@@ -109,6 +108,16 @@ class Sweeper:
                     swept.expired,
                 )
             more = swept.more
+
+    async def _ask(self, shard: int, waiting_since: Mapping[Lane, int]) -> Swept:
+        policy = replace(self._policy, hold_ms=round(self._outages.hold_seconds() * MILLISECONDS))
+        sent = self._clocks.now_ms(shard)
+        with self._outages.asking():
+            swept = await self._executor.execute(
+                commands.sweep(self._keys, shard, policy, waiting_since=waiting_since, sent_ms=sent)
+            )
+        self._clocks.heard(shard, swept.now_ms)
+        return swept
 
     async def _unpark(self) -> None:
         """Let go what is parked and fits here. Every worker looks: what one lacks another may have."""

@@ -108,11 +108,11 @@ class NotClaimed:
     """There is nothing to run for this message.
 
     `reason`: "gone" (the record was deleted), "state" (not queued; or past its `expires`, then `state` is "expired"),
-    "early" (its `eta` lies ahead), "digest" (the message is of another request).
+    "early" (its `eta` lies ahead), "digest" (the message is of another request), "suspect" (it must be alone).
     """
 
     run_id: str
-    reason: Literal["gone", "state", "early", "digest"]
+    reason: Literal["gone", "state", "early", "digest", "suspect"]
     state: str
 
 
@@ -331,7 +331,10 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What one sweep of a shard did. `more`: it stopped at its limit; sweep again."""
+    """What one sweep of a shard did. `more`: it stopped at its limit; sweep again. `now_ms`: when, by the server.
+
+    `late`: it came too late to be believed, and did nothing.
+    """
 
     offers: tuple[Offer, ...]
     ended: tuple[EndedRun, ...]
@@ -340,3 +343,5 @@ class Swept:
     failed: int
     decided: int
     more: bool
+    now_ms: int
+    late: bool

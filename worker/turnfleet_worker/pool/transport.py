@@ -1,4 +1,4 @@
-"""kombu's Redis transport, for the consuming connection, with three faults mended.
+"""kombu's Redis transport, for the consuming connection, with four faults mended.
 
 An item on a queue's list that is not a message in kombu's format raises out of the hub and ends the worker. The item
 was popped already, so the next worker lives; but anybody who can push could so end one worker after another.
@@ -8,6 +8,8 @@ the connection is closed: as long as the worker drains.
 
 When Redis dies while a message is unacknowledged, kombu tries to put it back through the channel that it has already
 taken apart, and the AttributeError ends the worker.
+
+A Redis that is out of memory gives messages out and refuses the note of who has them, which ends the worker, too.
 """
 
 import logging
@@ -16,8 +18,9 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any, Final
 
-from kombu.transport import redis
+from kombu.transport import redis, virtual
 from kombu.utils.eventio import READ, poll
+from redis.exceptions import OutOfMemoryError
 
 __all__ = ["harden"]
 
@@ -40,6 +43,17 @@ def harden(connection: Any, on_garbage: Callable[[str, Exception], None]) -> Any
 
 class TolerantQoS(redis.QoS):
     """Keeps the worker alive when the messages that it holds cannot be put back."""
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        """Note that a message is ours until it is acknowledged; on a server that is full, in this process alone.
+
+        Should this process die then, the message is gone, and the sweep offers its run again.
+        """
+        try:
+            super().append(message, delivery_tag)
+        except OutOfMemoryError:
+            _log.warning("the broker's Redis is out of memory: message %s is held by this process alone", delivery_tag)
+            virtual.QoS.append(self, message, delivery_tag)
 
     def restore_unacked(self, client: Any = None) -> Any:
         """Put back what was not acknowledged, where that is possible.

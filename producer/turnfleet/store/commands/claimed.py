@@ -41,6 +41,9 @@ from turnfleet.store.transitions import DECISIONS
 RETENTION_MS = 86_400_000
 """How long an ended run is kept unless the caller says otherwise: a day."""
 
+SUSPECT_LOSSES = 2
+"""After so many losses without progress a run may be what kills its workers: it is tried apart from others."""
+
 
 def claim(
     keys: Keys,
@@ -52,21 +55,24 @@ def claim(
     recorded: bool,
     digest: str | None = None,
     create: NewRun | None = None,
+    alone: bool = True,
 ) -> Command[Claim | NotClaimed]:
     """Take a queued, due run under a lease.
 
     `recorded`: our producer wrote the record before the message, so that a missing record means "do not run".
     Otherwise `create` makes it, once. `digest` is the message's; another one than the record's is refused.
+    `alone`: the worker runs nothing else; one that does is refused a run which lost `SUSPECT_LOSSES` workers in a row.
     Repeating the command with the same `claim_id` gives the same claim again.
     """
     validate_id("run id", run_id)
-    arguments = args(claim_id, worker, lease_ms, recorded, digest, create is not None)
+    suspect_from = 0 if alone else SUSPECT_LOSSES
+    arguments = args(claim_id, worker, lease_ms, recorded, digest, create is not None, suspect_from)
     if create is not None:
         arguments += new_run_arguments(create)
 
     def decode(reply: Reply) -> Claim | NotClaimed:
         if tag(run_id, reply) == "not":
-            reason = cast("Literal['gone', 'state', 'early', 'digest']", reply[1].decode())
+            reason = cast("Literal['gone', 'state', 'early', 'digest', 'suspect']", reply[1].decode())
             return NotClaimed(run_id, reason, reply[2].decode())
         return _read_claim(run_id, pairs(reply[1]), reply[2])
 

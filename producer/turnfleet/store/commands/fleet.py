@@ -15,21 +15,24 @@ def sweep(
     limit: int = 200,
     *,
     waiting_since: Mapping[tuple[str, int], int] | None = None,
+    sent_ms: int | None = None,
 ) -> Command[Swept]:
     """Look at up to `limit` runs of a shard that are due, and let the script do what each one needs.
 
     `waiting_since`: when the oldest message that waits on the broker was offered, by queue and priority. A run that
-    was offered no earlier has not been reached, so its message does not count as lost.
+    was offered no earlier has not been reached, so its message does not count as lost. `sent_ms`: the time by the
+    server's clock when this is sent, as far as the caller knows; with `policy.quiet_ms`, a sweep that comes more than a
+    quarter of it later, or says nothing, is `late` and does nothing.
     """
     arguments = (
         *header(keys),
         *args(limit, policy.max_attempts, policy.reoffer_after_ms, policy.reoffer_cap_ms),
-        *args(policy.ttl_ms, policy.quiet_ms, policy.hold_ms),
+        *args(policy.ttl_ms, policy.quiet_ms, policy.hold_ms, sent_ms),
         *_waiting(waiting_since or {}),
     )
 
     def decode(reply: Reply) -> Swept:
-        offers, ended, counts = reply
+        offers, ended, counts, now, late = reply
         lost, expired, failed, decided, more = map(int, counts)
         return Swept(
             offers=tuple(offer for offer in map(read_offer, offers) if offer is not None),
@@ -39,6 +42,8 @@ def sweep(
             failed=failed,
             decided=decided,
             more=bool(more),
+            now_ms=int(now),
+            late=late == b"1",
         )
 
     return Command("sweep", keys.prefix(shard), arguments, decode, repeatable=False)

@@ -1,11 +1,17 @@
 -- Look at what is due in a shard, and do what each run needs: nothing is decided outside this script.
 local limit, max_attempts, reoffer_after, cap = take_number(), take_number(), take_number(), take_number()
-local ttl, quiet, hold = take_number(), take_number(), take_number()
+local ttl, quiet, hold, sent = take_number(), take_number(), take_number(), tonumber(take())
 local waiting_since = {}
 for _ = 1, take_number() do
   local queue, priority = take(), take_number()
   waiting_since[queue .. '|' .. priority] = take_number()
 end
+
+-- A server that hung meets, when it goes on, what was sent to it before: leases have run out that nobody could renew.
+-- So a sweep that arrives late, or does not know when it was sent, does nothing but say what time it is.
+local late = quiet > 0 and (not sent or now - sent > quiet / 4)
+if late then return { {}, {}, { '0', '0', '0', '0', '0' }, int(now), '1' } end
+
 local SERVER, DAY = PREFIX .. 'server', 86400000
 local offers, ended = {}, {}
 local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
@@ -133,4 +139,4 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIM
 end
 
 return { offers, ended, { int(count.lost), int(count.expired), int(count.failed), int(count.decided),
-  #due == limit and '1' or '0' } }
+  #due == limit and '1' or '0' }, int(now), '0' }
