@@ -20,6 +20,7 @@ from turnfleet_worker import Registry, Reject, ToolContext, WorkerSettings, crea
 
 URL = os.environ["TURNFLEET_REDIS_URL"]
 NAME = os.environ["TURNFLEET_NAME"]
+REOFFER = float(os.environ.get("PLANNED_REOFFER", "4"))  # seconds until the sweep takes a message for lost
 registry = Registry()
 
 
@@ -136,6 +137,6 @@ def broken() -> str:
 
 
 settings = WorkerSettings(
-    lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.5, reoffer_after_seconds=4, drain_seconds=5
+    lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.5, reoffer_after_seconds=REOFFER, drain_seconds=5
 )
 app = create_app(registry, URL, name=NAME, settings=settings)

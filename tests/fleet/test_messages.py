@@ -85,6 +85,20 @@ def test_a_message_delivered_20_times_runs_once_and_flower_sees_one_success(
     assert worker.log.count("raised unexpected") == 0
 
 
+def test_a_message_is_acknowledged_when_its_run_is_claimed(
+    fleet: Fleet, start_worker: StartWorker, marks: Marks, client: redis.Redis, fleet_name: str
+) -> None:
+    """While the run goes on the broker holds nothing of it: no visibility timeout can deliver it again (DESIGN 1)."""
+    start_worker()
+    gate = f"gate:{fleet_name}"
+    run = fleet.enqueue(PLAN, steps([call("wait_for", key=gate)], "done"))
+    eventually(lambda: marks("wait_for:"))
+    eventually(lambda: client.hlen(f"turnfleet.{fleet_name}.unacked") == 0)
+    assert run.status().state == "running"
+    client.rpush(gate, "open")
+    assert run.result(timeout=30).text == "done"
+
+
 def test_a_message_whose_record_was_deleted_does_not_run(
     fleet: Fleet, start_worker: StartWorker, marks: Marks, client: redis.Redis, fleet_name: str
 ) -> None:
