@@ -1,17 +1,22 @@
-"""Workers that die at a point of the test's choosing, and what is then known of the run."""
+"""Workers that die at a point of the test's choosing, whole hosts in this process, and what is known of a run."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from worker.conftest import Shop
 
 from turnfleet.store import Command, commands
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Claim
+from turnfleet.wire.envelope import Envelope
+from turnfleet_worker import WorkerSettings, create_app
+from turnfleet_worker.host import WorkerHost
 from turnfleet_worker.invocation import Left
+from turnfleet_worker.pool.ports import Delivery
 
 T = TypeVar("T")
 WRITES = {"step", "pause", "finish", "release"}
@@ -59,3 +64,56 @@ async def outcome(shop: Shop, run_id: str) -> dict[str, Any]:
     for each in seen["tool_outcomes"]:
         each.pop("duration_ms")
     return {name: value for name, value in seen.items() if name not in {"run_id", "duration_ms"}}
+
+
+class HostProcess:
+    """All of a worker process but Celery: its host with heartbeat, sweep and control, started on this loop."""
+
+    def __init__(self, shop: Shop, redis_url: str, **settings: Any) -> None:
+        self.keys = shop.keys
+        quick: dict[str, Any] = {
+            "lease_seconds": 3,
+            "heartbeat_seconds": 0.2,
+            "sweep_seconds": 0.2,
+            "reoffer_after_seconds": 30,
+            "drain_seconds": 5,
+        }
+        app: Any = create_app(
+            shop.registry, redis_url, name=shop.keys.fleet, settings=WorkerSettings(**quick | settings)
+        )
+        self.host: WorkerHost = app.host_factory(app)
+        self._executor = shop.executor
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.host.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop as a second signal would: at once."""
+        await self.host.stop(drain_seconds=0)
+
+    async def message(self, run_id: str, delivery: Delivery | None = None) -> dict[str, object]:
+        """Let a message about a run arrive."""
+        status = await self._executor.execute(commands.status(self.keys, run_id))
+        envelope = Envelope(
+            fleet=self.keys.fleet, run_id=run_id, recorded=True, plan_id=status.plan_id, digest=status.digest
+        )
+        return await self.host.handle(envelope.to_json(), delivery or a_delivery(run_id))
+
+
+def a_delivery(run_id: str) -> Delivery:
+    """Give a message's delivery."""
+    return Delivery(task_id=run_id, root_id=run_id, redelivered=False, hostname="here")
+
+
+async def until(holds: Callable[[], Any], seconds: float = 20) -> None:
+    """Wait until a condition (plain or async) holds. Raises AssertionError after so many seconds."""
+    loop = asyncio.get_running_loop()
+    limit = loop.time() + seconds
+    while True:
+        value = holds()
+        if await value if inspect.isawaitable(value) else value:
+            return
+        assert loop.time() < limit, f"it did not come to hold within {seconds:g} s"
+        await asyncio.sleep(0.01)

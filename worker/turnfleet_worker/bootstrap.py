@@ -17,6 +17,7 @@ from turnfleet.wire.publish import Publisher
 from turnfleet_kernel import InvocationKernel, PlanSpec
 from turnfleet_kernel.compile import unknown_names
 from turnfleet_worker.announcement import Announcer
+from turnfleet_worker.apart import Apart
 from turnfleet_worker.backlog import Backlog
 from turnfleet_worker.celery_app import build
 from turnfleet_worker.control import ControlListener
@@ -97,7 +98,7 @@ def _make_host(
                 keys=keys,
                 registry=registry,
                 settings=settings,
-                draining=lambda: host.draining,
+                draining=lambda: host.handing_over,
             ),
             plans=Plans(registry),
             offers=offers,
@@ -133,6 +134,7 @@ def _make_host(
                 body=body,
             ),
             control=ControlListener(executor.client, keys, host.heard_cancel),
+            apart=Apart(settings.drain_seconds),
             worker=worker,
             allow_eviction=allow_eviction,
         )

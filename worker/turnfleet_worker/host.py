@@ -23,6 +23,7 @@ from turnfleet.wire.envelope import Envelope, new_run, parse_envelope
 from turnfleet_kernel import InvocationPlan
 from turnfleet_kernel.errors import PlanError
 from turnfleet_worker.announcement import Announcer
+from turnfleet_worker.apart import Apart
 from turnfleet_worker.control import ControlListener
 from turnfleet_worker.ending import Verdict
 from turnfleet_worker.heartbeat import Heartbeat
@@ -61,6 +62,7 @@ class Parts:
     sweeper: Sweeper
     announcer: Announcer
     control: ControlListener
+    apart: Apart
     worker: str
     allow_eviction: bool
 
@@ -101,10 +103,18 @@ class WorkerHost:
     def drain(self) -> None:
         """Claim nothing more; running invocations hand over at their next journal point. Safe from any thread."""
         self.draining = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._parts.apart.close)
+
+    @property
+    def handing_over(self) -> bool:
+        """Whether runs are to hand over at their next journal point: the process ends, or a suspect must be alone."""
+        return self.draining or self._parts.apart.clearing
 
     async def stop(self, *, drain_seconds: float) -> None:
         """Hand back what still runs after `drain_seconds`, and close."""
         self.draining = True
+        self._parts.apart.close()
         if drain_seconds > 0:
             await self._until_idle(drain_seconds)
         for invocation in self._running.values():
@@ -139,11 +149,42 @@ class WorkerHost:
         if delivery.cancelled:
             await self._cancel(read.run_id)
             raise Ignore("cancelled before it started")
+        try:
+            return await self._take(read, delivery)
+        except asyncio.CancelledError:
+            if delivery.cancelled and not delivery.accepted:
+                await self._cancel(read.run_id)
+            raise
+
+    async def _take(self, read: Envelope, delivery: Delivery) -> dict[str, object]:
+        """Claim a run and work on it: beside others, or apart from them if it may be what kills workers (DESIGN 1)."""
+        apart = self._parts.apart
+        async with apart.beside():
+            self._refuse_while_draining()
+            if not await self._parts.turns.may_run(read.options.thread_id, read.run_id):
+                raise self._nothing_to_do(read.run_id, "not its thread's turn")
+            claimed = await self._claim(read, alone=False)
+            if isinstance(claimed, Claim):
+                return await self._hold(claimed, delivery)
+        if claimed.reason == "suspect":
+            _log.warning("run %s lost its workers, one after another: it is tried apart from others", read.run_id)
+            async with apart.alone(read.run_id) as alone:
+                self._refuse_while_draining()
+                if not alone:
+                    # Its message is dropped: the sweep offers it again after a while.
+                    raise self._nothing_to_do(read.run_id, "others are at work here, and it must be alone")
+                claimed = await self._claim(read, alone=True)
+                if isinstance(claimed, Claim):
+                    return await self._hold(claimed, delivery)
+        raise self._nothing_to_do(read.run_id, f"{claimed.reason} ({claimed.state})")
+
+    def _refuse_while_draining(self) -> None:
         if self.draining:
             raise Reject("the worker is stopping", requeue=True)
-        if not await self._parts.turns.may_run(read.options.thread_id, read.run_id):
-            raise self._nothing_to_do(read.run_id, "not its thread's turn")
-        claim = await self._claim(read)
+
+    async def _hold(self, claim: Claim, delivery: Delivery) -> dict[str, object]:
+        """Work on a claimed run, and keep its lease alive meanwhile."""
+        self.counts["claimed"] += 1
         delivery.accept()
         self._parts.heartbeat.add(claim.ref)
         try:
@@ -165,8 +206,8 @@ class WorkerHost:
             )
         return envelope
 
-    async def _claim(self, envelope: Envelope) -> Claim:
-        claimed = await persist(
+    async def _claim(self, envelope: Envelope, *, alone: bool) -> Claim | NotClaimed:
+        return await persist(
             self._bench.executor,
             commands.claim(
                 self._keys,
@@ -177,12 +218,9 @@ class WorkerHost:
                 recorded=envelope.recorded,
                 digest=envelope.digest,
                 create=None if envelope.plan is None else new_run(envelope),
+                alone=alone,
             ),
         )
-        if isinstance(claimed, NotClaimed):
-            raise self._nothing_to_do(envelope.run_id, f"{claimed.reason} ({claimed.state})")
-        self.counts["claimed"] += 1
-        return claimed
 
     def _nothing_to_do(self, run_id: str, reason: str) -> Ignore:
         self.counts["nothing to do"] += 1
@@ -209,7 +247,8 @@ class WorkerHost:
         return shown | ({"interrupts": list(left.interrupts)} if left.state == "paused" else {})
 
     async def _invoke(self, claim: Claim, plan: InvocationPlan, delivery: Delivery) -> Left:
-        invocation = Invocation(self._bench, claim, plan)
+        run_id, apart = claim.run_id, self._parts.apart
+        invocation = Invocation(self._bench, claim, plan, on_progress=lambda: apart.acquit(run_id))
         self._running[claim.claim_id] = invocation
         running = asyncio.ensure_future(invocation.run())
         try:

@@ -64,9 +64,14 @@ class Left:
 
 
 class Invocation:
-    """One invocation of a claimed run. `stop` may be called from anything on the event loop."""
+    """One invocation of a claimed run. `stop` may be called from anything on the event loop.
 
-    def __init__(self, bench: Bench, claim: Claim, plan: InvocationPlan) -> None:
+    `on_progress` is called whenever the run's journal has gained more than the start of a call.
+    """
+
+    def __init__(
+        self, bench: Bench, claim: Claim, plan: InvocationPlan, *, on_progress: Callable[[], None] = lambda: None
+    ) -> None:
         self._bench = bench
         self.claim = claim
         self._plan = plan
@@ -79,6 +84,7 @@ class Invocation:
             seq=claim.seq,
             on_cancel=lambda _reason: self.stop(Verdict.CANCEL),
             on_lost=lambda _error: self.stop(Verdict.LOST),
+            on_progress=on_progress,
         )
         self._sink: RunSink | None = None
         self._context: RequestContext | None = None

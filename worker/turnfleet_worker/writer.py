@@ -46,6 +46,7 @@ class RunWriter:
         seq: int,
         on_cancel: Callable[[str], None],
         on_lost: Callable[[TurnfleetError], None],
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._executor = executor
         self._keys = keys
@@ -53,6 +54,7 @@ class RunWriter:
         self._seq = seq
         self._on_cancel = on_cancel
         self._on_lost = on_lost
+        self._on_progress = on_progress
         self._entries: list[Entry] = []
         self._events: list[Entry] = []
         self._starts: list[tuple[Entry, asyncio.Future[None]]] = []
@@ -167,14 +169,16 @@ class RunWriter:
         )
         if ack.cancel is not None:
             self._on_cancel(ack.cancel)
+        refused = ack.cancel is not None and starts
+        if not refused and any(entry["k"] != "start" for entry in entries):
+            self._on_progress()
         if not starts:
             return
         if ack.cancel is None:
             _resolve([future for _, future in starts])
             return
         # The store wrote nothing: what is no start is still true and is sent again under the same number.
-        refused = [start for start, _ in starts]
-        kept = [entry for entry in entries if not any(entry is start for start in refused)]
+        kept = [entry for entry in entries if not any(entry is start for start, _ in starts)]
         await persist(self._executor, step(self._keys, self._claim, seq=self._seq, entries=kept, events=events))
         for _, future in starts:
             if not future.done():
