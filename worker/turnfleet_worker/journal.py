@@ -10,7 +10,7 @@ from typing import Any
 
 from turnfleet_kernel.contracts.canonical import digest
 from turnfleet_kernel.contracts.frozen import thaw
-from turnfleet_kernel.contracts.interrupts import Interrupt
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decided, Reject
 from turnfleet_kernel.contracts.json import (
     interrupt_to_json,
     tool_outcome_to_json,
@@ -103,9 +103,29 @@ def transcript(dumped: Any) -> Entry:
     return {"k": "transcript", "transcript": plain_json(dumped)}
 
 
-def paused(interrupts: Sequence[Interrupt], at: int) -> Entry:
-    """Record what the run waits for."""
-    return {"k": "paused", "interrupts": [interrupt_to_json(each) for each in interrupts], "at": at}
+def paused(record: PauseRecord) -> Entry:
+    """Record what a run waits for, and the outcomes of its round that are a person's decision and no call's receipt."""
+    entry: Entry = {
+        "k": "paused",
+        "interrupts": [interrupt_to_json(each) for each in record.interrupts],
+        "at": record.next_index,
+    }
+    said = {each.interrupt.call_id for each in record.decisions.values() if _is_outcome(each)}
+    outcomes = [outcome for call_id, outcome in record.outcomes.items() if call_id in said]
+    if outcomes:
+        entry["outcomes"] = [tool_outcome_to_json(outcome) for outcome in outcomes]
+    return entry
+
+
+def _is_outcome(decided: Decided) -> bool:
+    """Whether a decision is the call's outcome by itself, so that no call is made (HK-4)."""
+    match decided.decision:
+        case Reject() | Answer():
+            return True
+        case Approve():
+            return decided.interrupt.kind == "in_doubt"
+        case _:
+            return False
 
 
 def all_paused(record: PauseRecord) -> list[Entry]:
@@ -114,7 +134,7 @@ def all_paused(record: PauseRecord) -> list[Entry]:
     `ran` is a delegated run's running time so far, in seconds: its root's is in the record of the store.
     """
     below = [entry for child in record.children.values() if child.interrupts for entry in _child_paused(child)]
-    return [*below, paused(record.interrupts, record.next_index)]
+    return [*below, paused(record)]
 
 
 def _child_paused(record: PauseRecord) -> list[Entry]:

@@ -165,6 +165,8 @@ class RunState:
             # Whoever asks has had no effect yet: a call that waits is not in doubt.
             current.starts.pop(interrupt.call_id or "", None)
         current.waiting = tuple(each["id"] for each in entry["interrupts"])
+        for outcome in map(tool_outcome_from_json, entry.get("outcomes", ())):
+            current.receipts[outcome.call_id] = outcome
         current.told = frozenset(current.receipts)
         self.ran_seconds = entry.get("ran", self.ran_seconds)
 
