@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.frozen import FrozenDict
@@ -34,6 +34,8 @@ class ChildHad:
 
 Told: TypeAlias = Progressed | ChildHad
 
+_UNDECIDED: Final = FrozenDict[str, Decision]()
+
 
 class ToolCall:
     """The call in which a tool runs; ``current_call()`` gives it to the tool's own code.
@@ -43,14 +45,14 @@ class ToolCall:
     ``above`` is the call that this whole run is delegated by, None for a root.
     """
 
-    __slots__ = ("_keep", "_tell", "above", "call_id", "child", "decisions", "name", "streaming", "usage")
+    __slots__ = ("_stopped", "_tell", "above", "call_id", "child", "decisions", "name", "streaming", "usage")
 
     def __init__(
         self,
         call_id: str,
         name: str,
         tell: Callable[[Told], Awaitable[None]],
-        keep: Callable[[Callable[[], PauseRecord]], None],
+        stopped: MutableMapping[str, Callable[[], PauseRecord]],
         *,
         above: ToolCall | None = None,
         child: PauseRecord | None = None,
@@ -59,18 +61,18 @@ class ToolCall:
     ) -> None:
         """Describe a call.
 
-        ``tell`` hands something to the run's loop and returns when the loop has taken it; ``keep`` keeps the way to
-        record a delegated run that stopped.
+        ``tell`` hands something to the run's loop and returns when the loop has taken it; ``stopped`` keeps the ways to
+        record delegated runs that stopped, by call id.
         """
         self.above = above
         self.call_id = call_id
         self.name = name
         self.child = child
-        self.decisions: Mapping[str, Decision] = FrozenDict() if decisions is None else decisions
+        self.decisions: Mapping[str, Decision] = _UNDECIDED if decisions is None else decisions
         self.streaming = streaming
         self.usage = NO_USAGE
         self._tell = tell
-        self._keep = keep
+        self._stopped = stopped
 
     async def progress(self, value: Any) -> None:
         """Show progress; returns when the consumer has taken what came before (EVT-8)."""
@@ -85,7 +87,7 @@ class ToolCall:
 
     def child_stopped(self, record: Callable[[], PauseRecord]) -> None:
         """Say how to record the delegated run, which has not ended but stopped (DEL-6)."""
-        self._keep(record)
+        self._stopped[self.call_id] = record
 
     def charge(self, usage: UsageDelta) -> None:
         """Add to what this call spent on models; it counts to the run (DEL-1)."""
@@ -104,6 +106,6 @@ def charged(outcome: ToolOutcome) -> ToolOutcome:
     The kernel does this to every outcome; who keeps outcomes below it (a journal) does it before keeping them.
     """
     call = current_call()
-    if call is None or outcome.usage or not call.usage:
+    if call is None or not call.usage or outcome.usage:
         return outcome
     return replace(outcome, usage=call.usage)

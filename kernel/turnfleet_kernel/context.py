@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -52,7 +53,6 @@ class RequestContext:
         "_resolved",
         "_scratch",
         "_tool_outcomes",
-        "_traces",
         "_waiting",
         "above",
         "call_ids",
@@ -72,6 +72,7 @@ class RequestContext:
         "started",
         "stop_reason",
         "text",
+        "traces",
         "transcript",
         "usage",
         "usage_limits",
@@ -123,7 +124,8 @@ class RequestContext:
         self._resolved: ResolvedInputs | None = None
         self._record = restored
         self._tool_outcomes: list[ToolOutcome] = []
-        self._traces: list[StageTrace] = []
+        self.traces: deque[StageTrace] = deque()
+        """Of stages that ended, until they become events (STG-1)."""
         self._scratch: dict[str, dict[str, Any]] = {}
         self._waiting = WaitingList()
         if restored is not None:
@@ -246,21 +248,11 @@ class RequestContext:
     def close_round(self, outcomes: Sequence[ToolOutcome]) -> None:
         """Count the round and what its calls gave and spent."""
         for outcome in outcomes:
-            if outcome.usage:
+            if outcome.usage is not NO_USAGE:
                 self.usage += outcome.usage
         self._tool_outcomes.extend(outcomes)
         self.rounds += 1
         self.round = None
-
-    def note_trace(self, trace: StageTrace) -> None:
-        """Keep a stage's trace until it becomes an event."""
-        self._traces.append(trace)
-
-    def take_traces(self) -> tuple[StageTrace, ...]:
-        """Hand over the traces that are no events yet."""
-        traces = tuple(self._traces)
-        self._traces.clear()
-        return traces
 
     # -- pausing
 

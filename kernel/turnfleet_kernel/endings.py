@@ -98,11 +98,11 @@ def reason_of(ending: Ending) -> str:
             assert_never(ending)
 
 
-def last_events(ending: Ending, ctx: RequestContext, observation: RunObservation) -> Sequence[KernelEvent]:
+def last_events(ending: Ending, observation: RunObservation) -> Sequence[KernelEvent]:
     """Make the last events: stages that ended with the run, and the one that ends it (none after a hand-over)."""
     if isinstance(ending, Preempted):
         return ()
-    events = observation.stage_events(ctx.take_traces())
+    events = list(observation.stage_events())
     match ending:
         case Completed(outcome):
             events.append(observation.make("done", outcome=outcome))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from turnfleet_kernel.context import RequestContext
 from turnfleet_kernel.contracts.values import Delta, ModelTurn
@@ -17,9 +16,9 @@ _KINDS = frozenset({"text", "reasoning", "tool_call"})
 
 
 class ModelExchange:
-    """Asks for a turn: ``next()`` until None, then ``turn()``; ``close()`` on every path."""
+    """Asks for a turn: ``next()`` until it is ``over``, then ``turn()``; ``close()`` on every path."""
 
-    __slots__ = ("_asked", "_ctx", "_deltas", "_model", "_round", "_shown", "_stream", "_transcript", "_turn")
+    __slots__ = ("_ctx", "_deltas", "_model", "_round", "_stream", "_transcript", "_turn", "over")
 
     def __init__(self, ctx: RequestContext, model: ModelPort, transcript: Transcript, *, stream: bool) -> None:
         """Prepare; the model is asked with the first next()."""
@@ -27,31 +26,25 @@ class ModelExchange:
         self._model = model
         self._transcript = transcript
         self._stream = stream
-        self._asked = False
         self._round: ModelRound | None = None
         self._deltas: AsyncIterator[Delta] | None = None
-        self._shown: deque[Delta] = deque()
         self._turn: ModelTurn | None = None
+        self.over = False
+        """Whether all there is to show was given."""
 
-    async def next(self) -> Delta | None:
-        """Give the next piece to show, None when the turn is finished."""
+    async def next(self) -> Sequence[Delta]:
+        """Give the next pieces to show: one of a stream, or all that a whole turn shows."""
         if not self._stream:
-            return await self._next_shown()
+            self.over = True
+            self._turn = await self._ctx.lifecycle.bounded(self._model.invoke(self._transcript), doing=_DOING)
+            return _shown(self.turn())
         delta = await self._ctx.lifecycle.bounded(self._following(), doing=_DOING)
-        if delta is not None and delta.kind not in _KINDS:
+        if delta is None:
+            self.over = True
+            return ()
+        if delta.kind not in _KINDS:
             raise ContractViolationError(f"run {self._ctx.run_id}: the model port gave a delta of kind {delta.kind!r}")
-        return delta
-
-    async def _next_shown(self) -> Delta | None:
-        if not self._asked:
-            self._asked = True
-            turn = await self._ctx.lifecycle.bounded(self._model.invoke(self._transcript), doing=_DOING)
-            self._turn = turn
-            if turn.shown is not None:
-                self._shown.extend(turn.shown)
-            elif turn.text:
-                self._shown.append(Delta("text", turn.text))
-        return self._shown.popleft() if self._shown else None
+        return (delta,)
 
     async def _following(self) -> Delta | None:
         if self._deltas is None:
@@ -62,7 +55,11 @@ class ModelExchange:
         return None
 
     def turn(self) -> ModelTurn:
-        """Give the finished turn."""
+        """Give the finished turn.
+
+        Raises:
+            ContractViolationError: the port gave something else.
+        """
         if self._turn is None and self._round is not None:
             self._turn = self._round.result()
         if not isinstance(self._turn, ModelTurn):
@@ -79,3 +76,10 @@ class ModelExchange:
             await self._ctx.lifecycle.bounded(close(), doing="closing the model's stream")
         else:
             await self._ctx.lifecycle.close_quietly("model stream", close)
+
+
+def _shown(turn: ModelTurn) -> Sequence[Delta]:
+    """Give what a consumer is shown of a turn that came whole (CONTRACT 5): by default its text."""
+    if turn.shown is not None:
+        return turn.shown
+    return (Delta("text", turn.text),) if turn.text else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnfleet_kernel.contracts.frozen import ResolvedInputs
+from turnfleet_kernel.contracts.quick import quick_init
 from turnfleet_kernel.contracts.stages import Phase
 from turnfleet_kernel.contracts.values import (
     ModelTurn,
@@ -22,6 +23,7 @@ from turnfleet_kernel.ports import Transcript
 __all__ = ["StageFrame"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class StageFrame:
     """A stage's view of the run; what its phase does not have yet is None (STG-3)."""

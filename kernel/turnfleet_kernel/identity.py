@@ -6,11 +6,13 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turnfleet_kernel.contracts.quick import quick_init
 from turnfleet_kernel.contracts.values import RunIdentity
 
 __all__ = ["Ambient", "current_ambient", "current_run_identity", "enter", "leave", "within"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Ambient:
     """What code inside a run can find out without being passed it: the run, the depth its root allows, the call."""

@@ -34,7 +34,8 @@ class InvocationKernel(KernelPhases):
         events = InvocationRunner.events(self, plan, request, stream_model=False, context=context)
         async with aclosing(events):
             async for event in events:
-                collector.accept(event)
+                last = event
+        collector.accept(last)
         return collector.result()
 
     def stream(

@@ -21,6 +21,7 @@ from turnfleet_kernel.teardown import Belongings, TeardownReport, describe
 __all__ = ["RunLifecycle"]
 
 T = TypeVar("T")
+ArgumentT = TypeVar("ArgumentT")
 
 
 class RunLifecycle:
@@ -98,6 +99,23 @@ class RunLifecycle:
         if self.spent:
             raise self._deadline(doing)
 
+    def call(self, step: Callable[[ArgumentT], T], argument: ArgumentT, *, doing: str) -> T:
+        """Do one step of forward progress that awaits nothing, or that makes what is to be awaited by ``bounded``.
+
+        Raises:
+            DeadlineExceeded: the run's budget is spent.
+            StepCancelledError: the step raised CancelledError; nobody can cancel a run in the middle of plain code.
+        """
+        if self._ends_at is not None:
+            self.check(doing)
+        token = enter(self._ambient)
+        try:
+            return step(argument)
+        except asyncio.CancelledError as stop:
+            raise _cancelled_itself(doing) from stop
+        finally:
+            leave(token)
+
     async def bounded(self, awaitable: Awaitable[T], *, doing: str) -> T:
         """Await one step of forward progress within the run's deadline (CXL-6, STG-4).
 
@@ -127,7 +145,7 @@ class RunLifecycle:
                 if task is not None and task.uncancel() <= before:
                     raise self._deadline(doing) from stop
             elif task is not None and task.cancelling() <= before:
-                raise StepCancelledError(f"while {doing}: it ended in a cancellation of its own making") from stop
+                raise _cancelled_itself(doing) from stop
             raise
         finally:
             self._stepping = None
@@ -246,6 +264,10 @@ class RunLifecycle:
             await part
         finally:
             self._belongings.suspend_end()
+
+
+def _cancelled_itself(doing: str) -> StepCancelledError:
+    return StepCancelledError(f"while {doing}: it ended in a cancellation of its own making")
 
 
 def _discard(awaitable: Awaitable[object]) -> None:

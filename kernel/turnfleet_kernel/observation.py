@@ -1,16 +1,20 @@
-"""Making events and showing them: the run's order (EVT-2), and the sink that sees each before the consumer (EVT-5)."""
+"""Making events and showing them: the run's order (EVT-2), and the sink that sees each before the consumer (EVT-5).
+
+Events are made one at a time, as they are asked for: of those that nobody takes any more, none has an index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from turnfleet_kernel.calls import ChildHad, Progressed
 from turnfleet_kernel.context import RequestContext
 from turnfleet_kernel.contracts.events import KernelEvent
-from turnfleet_kernel.contracts.stages import StageTrace
-from turnfleet_kernel.contracts.values import Delta, ModelTurn, ToolOutcome, ToolRequest
+from turnfleet_kernel.contracts.values import Delta, ToolOutcome, ToolRequest
 from turnfleet_kernel.emitter import Emitter
 from turnfleet_kernel.rounds import OpenRound
 from turnfleet_kernel.sinks import CallbackEventAdapter
+from turnfleet_kernel.tools import RoundStep
 
 __all__ = ["Emitter", "RunObservation"]
 
@@ -33,42 +37,47 @@ class RunObservation:
 
     # -- making
 
-    def stage_events(self, traces: Iterable[StageTrace]) -> list[KernelEvent]:
-        """Make one event of each trace (STG-1)."""
-        return [self.make("stage", trace=trace) for trace in traces]
+    def stage_events(self) -> Iterator[KernelEvent]:
+        """Make one event of each trace that is none yet (STG-1)."""
+        traces = self._ctx.traces
+        while traces:
+            yield self.make("stage", trace=traces.popleft())
 
-    def delta(self, delta: Delta) -> KernelEvent:
-        """Make the event of a piece of a turn."""
-        return self.make(f"{delta.kind}_delta", text=delta.text)
+    def deltas(self, deltas: Iterable[Delta]) -> Iterator[KernelEvent]:
+        """Make the events of pieces of a turn."""
+        for delta in deltas:
+            yield self.make(f"{delta.kind}_delta", text=delta.text)
 
-    def usage(self, turn: ModelTurn) -> list[KernelEvent]:
-        """Make the usage event of the open round, unless it was made or there is nothing to tell."""
-        if not turn.usage or self._round.usage_made:
-            return []
-        self._round.usage_made = True
-        return [self.make("usage", usage=turn.usage, total=self._ctx.usage, round=self._round.number)]
+    def usage(self, turn_round: OpenRound) -> Iterator[KernelEvent]:
+        """Make the usage event of an accepted turn, unless it was made or there is nothing to tell."""
+        turn = turn_round.turn
+        if turn is not None and turn.usage and not turn_round.usage_made:
+            turn_round.usage_made = True
+            yield self.make("usage", usage=turn.usage, total=self._ctx.usage, round=turn_round.number)
 
-    def tool_calls(self, requests: Iterable[ToolRequest]) -> list[KernelEvent]:
+    def tool_calls(self, turn_round: OpenRound, requests: Iterable[ToolRequest]) -> Iterator[KernelEvent]:
         """Make the events of the calls about to be made, those of before left out."""
-        made = self._round.calls_made
-        fresh = [request for request in requests if request.call_id not in made]
-        made.update(str(request.call_id) for request in fresh)
-        return [
-            self.make("tool_call", call_id=request.call_id, name=request.name, arguments=request.arguments)
-            for request in fresh
-        ]
+        made = turn_round.calls_made
+        for request in requests:
+            call_id = str(request.call_id)
+            if call_id not in made:
+                made.add(call_id)
+                yield self.make("tool_call", call_id=call_id, name=request.name, arguments=request.arguments)
 
-    def tool_result(self, outcome: ToolOutcome) -> list[KernelEvent]:
-        """Make the event of an outcome, unless it was made."""
-        made = self._round.results_made
-        if outcome.call_id in made:
-            return []
-        made.add(outcome.call_id)
-        return [self.make("tool_result", call_id=outcome.call_id, name=outcome.name, outcome=outcome)]
-
-    @property
-    def _round(self) -> OpenRound:
-        return self._ctx.current_round
+    def tool_steps(self, turn_round: OpenRound, steps: Iterable[RoundStep]) -> Iterator[KernelEvent]:
+        """Make the events of what happened while tools ran; a result that was told before is not told again."""
+        made = turn_round.results_made
+        for step in steps:
+            match step:
+                case ToolOutcome(call_id=call_id):
+                    if call_id not in made:
+                        made.add(call_id)
+                        yield self.make("tool_result", call_id=call_id, name=step.name, outcome=step)
+                case Progressed(call_id, value):
+                    yield self.make("progress", call_id=call_id, value=value)
+                case ChildHad(identity, event):
+                    payload = {"run_id": identity.run_id, "parent_run_id": identity.parent_run_id, "event": event}
+                    yield self.make("child", **payload)
 
     # -- showing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from turnfleet_kernel.context import RequestContext
@@ -63,13 +62,13 @@ class KernelPhases:
     ) -> tuple[Transcript, tuple[StageTrace, ...]]:
         """Run prompt assembly with its stages and open the transcript with what they left (STG-8, STG-9).
 
-        ``handlers`` replaces the handlers of stages by their id. Gives the transcript and the traces; of a stage
-        that fails the trace stays on the context.
+        ``handlers`` replaces the handlers of stages by their id. Gives the transcript and the traces, which stay on
+        the context until they are events.
         """
         rungs = rungs or CapabilityRungs(plan, ctx, request, handlers)
         assembly = await run_prompt_assembly(plan, ctx, request, rungs)
         ctx.transcript = plan.bindings.conversation.open_turn(assembly)
-        return ctx.transcript, ctx.take_traces()
+        return ctx.transcript, tuple(ctx.traces)
 
     def limit_reached(self, plan: InvocationPlan, ctx: RequestContext) -> str | None:
         """Give the stop reason of the limit that forbids another model round, None if none does (STG-6)."""
@@ -108,4 +107,5 @@ class KernelPhases:
 
     def conclude(self, ctx: RequestContext) -> InvocationOutcome[Any]:
         """Give the outcome of a finished run, its duration measured now (STG-5)."""
-        return replace(ctx.outcome(), duration_ms=ctx.refresh_duration())
+        ctx.refresh_duration()
+        return ctx.outcome()

@@ -76,6 +76,8 @@ class StageProgram:
     by_phase: Mapping[Phase, tuple[Stage, ...]] = field(
         init=False, repr=False, compare=False, default_factory=lambda: _NO_STAGES
     )
+    phases: frozenset[Phase] = field(init=False, repr=False, compare=False, default=frozenset())
+    """Those that hold a stage."""
     withholds: bool = field(init=False, repr=False, compare=False, default=False)
     """Whether deltas wait for post-model (STG-10)."""
 
@@ -95,6 +97,7 @@ class StageProgram:
         if stages:
             by_phase = {phase: tuple(stage for stage in stages if stage.phase is phase) for phase in Phase}
             object.__setattr__(self, "by_phase", MappingProxyType(by_phase))
+            object.__setattr__(self, "phases", frozenset(stage.phase for stage in stages))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class CapabilityRungs:
 
     def has(self, phase: Phase) -> bool:
         """Tell whether a phase holds any stage: an empty one is not dispatched."""
-        return bool(self._plan.stage_program.by_phase[phase])
+        return phase in self._plan.stage_program.phases
 
     async def dispatch_resolve(self) -> dict[str, Any]:
         """Run the RESOLVE stages; gives what they published.
@@ -163,12 +163,14 @@ class CapabilityRungs:
             await self._run(stage, frame)
 
     async def _run(self, stage: Stage, frame: StageFrame) -> StageResult:
-        clock = self._plan.bindings.clock
+        lifecycle, clock = self._ctx.lifecycle, self._plan.bindings.clock
         began = clock.monotonic()
         outcome: TraceOutcome = "failed"
         try:
-            handler = self._handlers.get(stage.stage_id, stage.handler)
-            given = await self._ctx.lifecycle.bounded(_handle(handler, frame), doing=f"running stage {stage.stage_id}")
+            handler, doing = self._handlers.get(stage.stage_id, stage.handler), f"running stage {stage.stage_id}"
+            given = lifecycle.call(handler, frame, doing=doing)
+            if given is not None and not isinstance(given, StageResult) and isawaitable(given):
+                given = await lifecycle.bounded(given, doing=doing)
             outcome = "ok"
         except InvocationPaused as pause:
             outcome = "paused"
@@ -181,24 +183,17 @@ class CapabilityRungs:
             outcome = "cancelled"
             raise
         except Exception as error:
-            if self._ctx.lifecycle.owns_timeout(error):
+            if lifecycle.owns_timeout(error):
                 outcome = "cancelled"
                 raise
-            self._ctx.lifecycle.notes.stage_failures.append(describe(f"stage {stage.stage_id}", error))
+            lifecycle.notes.stage_failures.append(describe(f"stage {stage.stage_id}", error))
             if stage.on_error == "fail":
                 raise
             return _NOTHING
         finally:
             duration_ms = (clock.monotonic() - began) * 1000
-            self._ctx.note_trace(StageTrace(stage.stage_id, stage.phase, outcome, duration_ms))
+            self._ctx.traces.append(StageTrace(stage.stage_id, stage.phase, outcome, duration_ms))
         return _checked(stage, given)
-
-
-async def _handle(handler: StageHandler, frame: StageFrame) -> object:
-    given = handler(frame)
-    if given is None or isinstance(given, StageResult):
-        return given
-    return await given if isawaitable(given) else given
 
 
 def _checked(stage: Stage, given: object) -> StageResult:

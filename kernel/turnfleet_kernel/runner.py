@@ -1,18 +1,18 @@
 """The one loop (IPL-2).
 
 ``events`` surrounds it with what every way out owes: the last events, the sink, the teardown. ``_phases`` is the
-loop itself, phase after phase. It names no provider, message class, tool registry or feature flag.
+loop itself, phase after phase: it yields what is to be shown next, as events not made yet. It names no provider,
+message class, tool registry or feature flag.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
-from turnfleet_kernel.calls import ChildHad, Progressed
 from turnfleet_kernel.context import RequestContext
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.stages import Phase
-from turnfleet_kernel.contracts.values import Delta, ToolOutcome, TurnRequest
+from turnfleet_kernel.contracts.values import Delta, TurnRequest
 from turnfleet_kernel.endings import Completed, Ending, Failed, Preempted, Stopped, last_events, reason_of, what_ended
 from turnfleet_kernel.exchange import ModelExchange
 from turnfleet_kernel.observation import RunObservation
@@ -21,7 +21,7 @@ from turnfleet_kernel.phases import KernelPhases
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.rungs import CapabilityRungs
 from turnfleet_kernel.sinks import CallbackEventAdapter
-from turnfleet_kernel.tools import RoundStep, run_tool_round
+from turnfleet_kernel.tools import run_tool_round
 
 __all__ = ["InvocationRunner"]
 
@@ -56,10 +56,11 @@ class InvocationRunner:
         try:
             try:
                 try:
-                    async for event in phases:
-                        if shown:
-                            await observation.deliver(event)
-                        yield event
+                    async for to_show in phases:
+                        for event in to_show:
+                            if shown:
+                                await observation.deliver(event)
+                            yield event
                 finally:
                     await phases.aclose()
                 ending = Completed(kernel.conclude(ctx))
@@ -67,7 +68,7 @@ class InvocationRunner:
                 ending = what_ended(left, ctx)
             ctx.cancelled = isinstance(ending, Stopped)
             ctx.lifecycle.settle(reason_of(ending))
-            last = last_events(ending, ctx, observation)
+            last = last_events(ending, observation)
             if shown:
                 await observation.deliver_last(last)
             if not isinstance(ending, Stopped):
@@ -90,83 +91,65 @@ async def _phases(  # noqa: C901, PLR0912, PLR0915 - the loop is one place, read
     observation: RunObservation,
     *,
     stream_model: bool,
-) -> AsyncGenerator[KernelEvent, None]:
+) -> AsyncGenerator[Iterator[KernelEvent], None]:
     bounded, conversation = ctx.lifecycle.bounded, plan.bindings.conversation
-    rungs = CapabilityRungs(plan, ctx, request)
+    rungs, staged = CapabilityRungs(plan, ctx, request), plan.stage_program.phases
 
-    ctx.transcript, traces = await kernel.open_turn_dispatched(plan, ctx, request, rungs=rungs)
-    for event in observation.stage_events(traces):
-        yield event
+    await kernel.open_turn_dispatched(plan, ctx, request, rungs=rungs)
+    yield observation.stage_events()
     model = model_for(plan, ctx)
 
     while not (limit := kernel.limit_reached(plan, ctx)):
-        ctx.open_round()
-        if rungs.has(Phase.PRE_MODEL):
+        turn_round = ctx.open_round()
+        if Phase.PRE_MODEL in staged:
             await rungs.dispatch_pre_model(ctx.transcript)
-            for event in observation.stage_events(ctx.take_traces()):
-                yield event
+            yield observation.stage_events()
 
         withheld: list[Delta] = []
         exchange = ModelExchange(ctx, model, ctx.transcript, stream=stream_model)
         try:
-            while (delta := await exchange.next()) is not None:
+            while not exchange.over:
+                deltas = await exchange.next()
                 if plan.stage_program.withholds:
-                    withheld.append(delta)
-                else:
-                    yield observation.delta(delta)
+                    withheld.extend(deltas)
+                elif deltas:
+                    yield observation.deltas(deltas)
             turn = exchange.turn()
         finally:
             await exchange.close()
 
-        if rungs.has(Phase.POST_MODEL):
+        if Phase.POST_MODEL in staged:
             await rungs.dispatch_post_model(ctx.transcript, turn)
-            for event in observation.stage_events(ctx.take_traces()):
-                yield event
-        for delta in withheld:
-            yield observation.delta(delta)
+            yield observation.stage_events()
+        if withheld:
+            yield observation.deltas(withheld)
         requests = kernel.accept_turn(ctx, turn)
-        for event in observation.usage(turn):
-            yield event
+        yield observation.usage(turn_round)
 
         if not requests:
             conversation.close_round(ctx.transcript, turn, (), ())
             kernel.record_tools(ctx, ())
             break
 
-        if rungs.has(Phase.PRE_TOOL):
+        if Phase.PRE_TOOL in staged:
             requests = await rungs.dispatch_pre_tool(ctx.transcript, turn, requests)
-            for event in observation.stage_events(ctx.take_traces()):
-                yield event
-        for event in observation.tool_calls(requests):
-            yield event
+            yield observation.stage_events()
+        yield observation.tool_calls(turn_round, requests)
         tools = run_tool_round(plan, ctx, requests, streaming=stream_model)
         try:
-            while (step := await bounded(tools.next(), doing="running tools")) is not None:
-                for event in _of_tools(step, observation):
-                    yield event
+            while not tools.over:
+                yield observation.tool_steps(turn_round, await bounded(tools.next(), doing="running tools"))
             outcomes = tools.outcomes()
         finally:
             await tools.close()
+        ctx.lifecycle.check("running tools")
         conversation.close_round(ctx.transcript, turn, requests, outcomes)
         kernel.record_tools(ctx, outcomes)
-        if rungs.has(Phase.POST_TOOL):
+        if Phase.POST_TOOL in staged:
             ctx.transcript = await rungs.dispatch_post_tool(ctx.transcript, turn, requests, outcomes)
-            for event in observation.stage_events(ctx.take_traces()):
-                yield event
+            yield observation.stage_events()
 
     await kernel.finish(plan, ctx, ctx.transcript, limit=limit)
-    if rungs.has(Phase.FINALIZE):
+    if Phase.FINALIZE in staged:
         await rungs.dispatch_finalize(ctx.transcript)
-        for event in observation.stage_events(ctx.take_traces()):
-            yield event
-
-
-def _of_tools(step: RoundStep, observation: RunObservation) -> list[KernelEvent]:
-    match step:
-        case ToolOutcome():
-            return observation.tool_result(step)
-        case Progressed(call_id, value):
-            return [observation.make("progress", call_id=call_id, value=value)]
-        case ChildHad(identity, event):
-            payload = {"run_id": identity.run_id, "parent_run_id": identity.parent_run_id, "event": event}
-            return [observation.make("child", **payload)]
+        yield observation.stage_events()

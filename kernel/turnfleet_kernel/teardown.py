@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, TypeVar
 
+from turnfleet_kernel.contracts.quick import quick_init
+
 __all__ = ["Belongings", "TeardownReport", "describe"]
 
 T = TypeVar("T")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class TeardownReport:
     """How an invocation ended (RCX-11). Names say what; failures add why (``name: TypeName: message``)."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from turnfleet_kernel.calls import Told, ToolCall, charged
 from turnfleet_kernel.context import RequestContext
-from turnfleet_kernel.contracts.interrupts import Decision, InvocationPaused, InvocationPreempted
+from turnfleet_kernel.contracts.interrupts import InvocationPaused, InvocationPreempted
 from turnfleet_kernel.contracts.schema import schema_problem
 from turnfleet_kernel.contracts.values import ToolOutcome, ToolRequest
 from turnfleet_kernel.identity import Ambient, enter
@@ -26,7 +25,7 @@ RoundStep: TypeAlias = Told | ToolOutcome
 def run_tool_round(
     plan: InvocationPlan, ctx: RequestContext, requests: tuple[ToolRequest, ...], *, streaming: bool = False
 ) -> ToolRound:
-    """Begin a round: ask ``next()`` until it gives None, then ``outcomes()``; ``close()`` on every path.
+    """Begin a round: ask ``next()`` until it is ``over``, then ``outcomes()``; ``close()`` on every path.
 
     The requests carry reserved call ids; outcomes known already are in the open round and come back through the
     tool port like all others (HK-4).
@@ -38,22 +37,20 @@ class ToolRound:
     """The calls of one round, each in a task of its own, so that a run that ends can end them (CXL-4)."""
 
     __slots__ = (
-        "_child_records",
         "_closing",
         "_ctx",
-        "_decisions",
         "_fatal",
+        "_given",
         "_limit",
-        "_outcomes",
-        "_paused",
         "_port",
         "_preempted",
         "_requests",
+        "_round",
         "_running",
         "_settled",
         "_started",
         "_steps",
-        "_stopped_children",
+        "_stopping",
         "_streaming",
         "_told",
         "_waiter",
@@ -63,29 +60,35 @@ class ToolRound:
         self, plan: InvocationPlan, ctx: RequestContext, requests: tuple[ToolRequest, ...], *, streaming: bool
     ) -> None:
         """Prepare; calls start with the first next()."""
-        turn_round = ctx.current_round
         self._ctx = ctx
+        self._round = ctx.current_round
         self._port = plan.bindings.tools
         self._limit = plan.limits.max_parallel_tools
         self._requests = requests
         self._streaming = streaming
-        self._outcomes = turn_round.outcomes
-        self._child_records = turn_round.children
-        self._stopped_children = turn_round.stopped_children
-        self._paused = turn_round.paused
-        self._decisions: Mapping[str, Decision] | None = ctx.resolved_input("decisions")
-        self._running: dict[asyncio.Task[None], str] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._started = 0
         self._settled: set[str] = set()
-        self._steps: deque[ToolOutcome] = deque(maxlen=len(requests))
+        self._given = 0
+        """So many requests, from the first, have had their results queued."""
+        self._steps: list[ToolOutcome] = []
         self._told: deque[tuple[Told, asyncio.Future[None]]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._preempted: InvocationPreempted | None = None
         self._fatal: BaseException | None = None
+        self._stopping = False
+        """Whether no further call may start: one paused, or the run is to be left (TOL-4, CXL-7)."""
         self._closing = False
 
-    async def next(self) -> RoundStep | None:
-        """Wait for the next step; None when no call runs and none will start.
+    @property
+    def over(self) -> bool:
+        """Tell whether no call runs, none will start, and all that happened was given."""
+        if self._running or self._steps or self._told:
+            return False
+        return self._stopping or self._started == len(self._requests)
+
+    async def next(self) -> Sequence[RoundStep]:
+        """Wait for the next steps: what a tool told, one at a time (EVT-8), or results.
 
         Results come in request order, each as soon as all before it are over; after a pause, those that are known.
         """
@@ -94,12 +97,14 @@ class ToolRound:
                 told, taken = self._told.popleft()
                 if not taken.done():
                     taken.set_result(None)
-                return told
+                return (told,)
             if self._steps:
-                return self._steps.popleft()
-            self._start_what_may()
+                steps, self._steps = self._steps, []
+                return steps
+            if self._started < len(self._requests) and not self._stopping:
+                self._start_what_may()
             if not self._running:
-                return None
+                return ()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
@@ -114,46 +119,44 @@ class ToolRound:
             raise self._fatal
         if self._preempted is not None:
             raise self._preempted
-        if self._paused:
+        if self._round.paused:
             interrupts = [
                 replace(interrupt, call_id=request.call_id)
                 for request in self._requests
-                if (pause := self._paused.get(str(request.call_id))) is not None
+                if (pause := self._round.paused.get(str(request.call_id))) is not None
                 for interrupt in pause.interrupts
             ]
             raise InvocationPaused(*interrupts)
-        return tuple(self._outcomes[str(request.call_id)] for request in self._requests)
+        outcomes = self._round.outcomes
+        return tuple([outcomes[str(request.call_id)] for request in self._requests])
 
     async def close(self) -> None:
         """End what still runs: cancelled, and awaited within the grace (CXL-4)."""
         self._closing = True
         if self._running:
-            await self._ctx.lifecycle.end_tasks(self._running)
+            names = {str(request.call_id): request.name for request in self._requests}
+            tasks = {task: f"tool {names[call_id]} ({call_id})" for call_id, task in self._running.items()}
+            await self._ctx.lifecycle.end_tasks(tasks)
 
     # -- inside
 
-    @property
-    def _stopping(self) -> bool:
-        return bool(self._paused) or self._preempted is not None or self._fatal is not None
-
     def _start_what_may(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._started < len(self._requests) and len(self._running) < self._limit and not self._stopping:
             request = self._requests[self._started]
             self._started += 1
-            task = loop.create_task(self._call(request))
-            self._running[task] = f"tool {request.name} ({request.call_id})"
+            call_id = str(request.call_id)
+            self._running[call_id] = asyncio.get_running_loop().create_task(self._call(request, call_id))
 
-    async def _call(self, request: ToolRequest) -> None:
-        call_id = str(request.call_id)
+    async def _call(self, request: ToolRequest, call_id: str) -> None:
+        turn_round = self._round
         call = ToolCall(
             call_id,
             request.name,
             self._tell,
-            partial(self._stopped_children.__setitem__, call_id),
+            turn_round.stopped_children,
             above=self._ctx.above,
-            child=self._child_records.get(call_id),
-            decisions=self._decisions,
+            child=turn_round.children.get(call_id),
+            decisions=self._ctx.resolved_input("decisions"),
             streaming=self._streaming,
         )
         # The task has a context of its own: nothing to restore.
@@ -164,7 +167,7 @@ class ToolRound:
         try:
             problem = schema_problem(self._port.schema(request.name), request.arguments)
             if problem is None:
-                self._settle(charged(_fitting(await self._port.call(request), request)))
+                self._settle(call_id, charged(_fitting(await self._port.call(request), request)))
                 return
             error = f"the arguments do not fit the schema of {request.name!r}: {problem}"
         except asyncio.CancelledError:
@@ -174,37 +177,38 @@ class ToolRound:
         except Exception as failure:  # noqa: BLE001 - the model is told and the run goes on (TOL-2)
             error = f"{type(failure).__name__}: {failure}"
         except InvocationPaused as pause:
-            self._paused[call_id] = pause
+            self._stopping = True
+            turn_round.paused[call_id] = pause
         except InvocationPreempted as handover:
+            self._stopping = True
             self._preempted = handover
         except BaseException as fatal:  # noqa: BLE001 - raised again where the round is waited for
+            self._stopping = True
             self._fatal = fatal
         if error is None:
-            self._settle(None)
+            self._settle(call_id, None)
         else:
             duration_ms = (clock.monotonic() - began) * 1000
-            self._settle(charged(ToolOutcome(call_id, request.name, error=error, duration_ms=duration_ms)))
+            self._settle(call_id, charged(ToolOutcome(call_id, request.name, error=error, duration_ms=duration_ms)))
 
-    def _settle(self, outcome: ToolOutcome | None) -> None:
+    def _settle(self, call_id: str, outcome: ToolOutcome | None) -> None:
         """Record that a call is over (without outcome: it waits), and wake the loop."""
         if outcome is not None:
-            self._outcomes[outcome.call_id] = outcome
-            self._settled.add(outcome.call_id)
-        task = asyncio.current_task()
-        if task is not None:
-            self._running.pop(task, None)
+            self._round.outcomes[call_id] = outcome
+            self._settled.add(call_id)
+        self._running.pop(call_id, None)
         self._queue_results(complete=self._stopping and not self._running)
         self._wake()
 
     def _queue_results(self, *, complete: bool) -> None:
         """Queue the results whose turn it is: up to the first gap, or all that are known once nothing runs."""
-        for request in self._requests:
-            call_id = str(request.call_id)
+        while self._given < len(self._requests):
+            call_id = str(self._requests[self._given].call_id)
             if call_id in self._settled:
-                self._settled.discard(call_id)
-                self._steps.append(self._outcomes[call_id])
-            elif call_id not in self._outcomes and not complete:
+                self._steps.append(self._round.outcomes[call_id])
+            elif not complete:
                 return
+            self._given += 1
 
     async def _tell(self, told: Told) -> None:
         if self._closing:

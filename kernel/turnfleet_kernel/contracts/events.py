@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from turnfleet_kernel.contracts.interrupts import PAUSE_KINDS
+from turnfleet_kernel.contracts.quick import quick_init
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,7 @@ KERNEL_KINDS: Final = (
 """Kinds that the kernel's loop makes."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class KernelEvent:
     """One event: whose, its place in the run's order, its kind, when (aware UTC), and what its kind carries (EVT-1).

@@ -16,6 +16,8 @@ __all__ = ["FrozenDict", "ResolvedInputs", "freeze", "thaw"]
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""What most values are: told at a glance, before any question that costs more."""
 _ATOMS = (str, int, float, complex, bool, bytes, type(None), Decimal, UUID, date, time, timedelta, PurePath, enum.Enum)
 
 
@@ -85,6 +87,8 @@ def _freeze_dataclass(value: Any) -> Any:
 
 def thaw(value: Any) -> Any:
     """Give plain dicts and lists back for FrozenDicts and tuples; everything else as it is."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

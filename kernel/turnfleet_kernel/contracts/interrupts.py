@@ -39,6 +39,8 @@ class Interrupt:
     has one; of a question: question, schema; of an in_doubt: tool, arguments, digest.
     """
 
+    __pydantic_config__ = ConfigDict(defer_build=True)
+
     id: str
     kind: InterruptKind
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -113,7 +115,7 @@ class Decided:
 
 
 DECISIONS: TypeAdapter[Approve | Edit | Reject | Answer | Retry] = TypeAdapter(
-    Decision, config=ConfigDict(hide_input_in_errors=True)
+    Decision, config=ConfigDict(hide_input_in_errors=True, defer_build=True)
 )
 INTERRUPT: TypeAdapter[Interrupt] = TypeAdapter(Interrupt)
 

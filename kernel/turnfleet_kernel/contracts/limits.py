@@ -57,8 +57,13 @@ class PlanLimits:
     @property
     def usage_limits(self) -> tuple[tuple[str, int, str], ...]:
         """The usage limits that are set: (figure of UsageDelta, bound, stop reason)."""
-        set_ones = ((figure, getattr(self, name), stop) for name, (figure, stop) in USAGE_LIMITS.items())
-        return tuple((figure, bound, stop) for figure, bound, stop in set_ones if bound is not None)
+        return tuple(
+            [
+                (figure, bound, stop)
+                for name, (figure, stop) in USAGE_LIMITS.items()
+                if (bound := getattr(self, name)) is not None
+            ]
+        )
 
     def _whole(self, name: str, *, at_least: int) -> None:
         value = getattr(self, name)

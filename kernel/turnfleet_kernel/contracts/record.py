@@ -21,7 +21,7 @@ Json = Annotated[Any, AfterValidator(_plain)]
 class Made(BaseModel):
     """Which events of the open round exist already, so that its replay does not make them again (EVT-12)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     usage: tuple[int, ...] = ()
     """Numbers of rounds (counted from 1) whose ``usage`` event was made: the open round's, or none."""
@@ -42,7 +42,9 @@ class PauseRecord(BaseModel):
     (nothing, unless the fleet rewound the events of a turn that was cut off).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     v: Literal[1] = 1
     run_id: str

@@ -9,80 +9,105 @@ from turnfleet_kernel.contracts.frozen import thaw
 __all__ = ["schema_problem"]
 
 _KEPT: Final = 512
-_validators: OrderedDict[int, tuple[Mapping[str, Any], Any]] = OrderedDict()
-"""Compiled validators by the identity of their schema, which the entry keeps alive. Newest last."""
+_compiled: OrderedDict[int, "_Compiled"] = OrderedDict()
+"""Schemas by identity, which the entry keeps alive. Newest last."""
 
-_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
+_TYPES: Final[Mapping[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
 }
 _PLAIN_OBJECT: Final = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
 _PLAIN_PROPERTY: Final = {"type", "title", "description", "default"}
+_ANYTHING_ELSE: Final[frozenset[type]] = frozenset()
+
+
+class _Compiled:
+    """A schema that has been looked at once.
+
+    Most are objects of plain typed fields; whether such a one accepts a value is told by ``fields`` and ``required``
+    alone, at a small part of what a full validation costs. That is asked for only when they do not accept.
+    """
+
+    __slots__ = ("fields", "required", "schema", "validator")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+        self.fields, self.required = _plain_fields(schema)
+        self.validator: Any = None
+
+    def accepts(self, value: Any) -> bool:
+        """Accept what surely fits; False decides nothing."""
+        fields = self.fields
+        if fields is None or not isinstance(value, dict) or not self.required <= value.keys():
+            return False
+        return all(type(item) in fields.get(name, _ANYTHING_ELSE) for name, item in value.items())
 
 
 def schema_problem(schema: Mapping[str, Any] | None, value: Any) -> str | None:
     """Say what keeps the value from fitting, naming the place in it; None when it fits or there is no schema.
 
-    A schema counts as fixed once it has been used. The value itself is not repeated in the text.
-
-    Raises:
-        jsonschema.SchemaError: the schema is none.
+    A schema counts as fixed once it has been used. The value itself is not repeated in the text. Nothing is ever
+    fetched: a schema that is none, or that refers to what it does not hold, fits no value and is named as the problem.
     """
-    if schema is None or _fits_plainly(schema, value):
+    if schema is None:
         return None
-    return _explain(schema, thaw(value))
+    compiled = _compiled.get(id(schema))
+    if compiled is None or compiled.schema is not schema:
+        compiled = _compile(schema)
+    return None if compiled.accepts(value) else _explain(compiled, thaw(value))
 
 
-def _fits_plainly(schema: Mapping[str, Any], value: Any) -> bool:
-    """Accept what the commonest kind of schema (an object of plain typed fields) accepts; False decides nothing.
-
-    A full validation costs more than the rest of an instant tool call.
-    """
-    properties = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(value, dict) or not isinstance(properties, Mapping):
-        return False
-    if not schema.keys() <= _PLAIN_OBJECT or not value.keys() <= properties.keys():
-        return False
-    if any(name not in value for name in schema.get("required", ())):
-        return False
-    return all(_has_plain_type(properties[name], item) for name, item in value.items())
+def _compile(schema: Mapping[str, Any]) -> _Compiled:
+    compiled = _compiled[id(schema)] = _Compiled(schema)
+    while len(_compiled) > _KEPT:
+        _compiled.popitem(last=False)
+    return compiled
 
 
-def _has_plain_type(schema: Any, item: Any) -> bool:
+def _plain_fields(schema: Any) -> tuple[dict[str, frozenset[type]] | None, frozenset[str]]:
+    if not isinstance(schema, Mapping) or schema.get("type") != "object" or not schema.keys() <= _PLAIN_OBJECT:
+        return None, frozenset()
+    properties, required = schema.get("properties"), schema.get("required", ())
+    if not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
+        return None, frozenset()
+    if not all(isinstance(name, str) for name in required):
+        return None, frozenset()
+    return {name: _plain_types(each) for name, each in properties.items()}, frozenset(required)
+
+
+def _plain_types(schema: Any) -> frozenset[type]:
     if not isinstance(schema, Mapping) or not schema.keys() <= _PLAIN_PROPERTY:
-        return False
+        return _ANYTHING_ELSE
     kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in _TYPES:
-        return False
-    return isinstance(item, _TYPES[kind]) and (kind == "boolean" or not isinstance(item, bool))
+    return _TYPES.get(kind, _ANYTHING_ELSE) if isinstance(kind, str) else _ANYTHING_ELSE
 
 
-def _explain(schema: Mapping[str, Any], value: Any) -> str | None:
+def _explain(compiled: _Compiled, value: Any) -> str | None:
     from jsonschema.exceptions import best_match  # noqa: PLC0415 - a plan without schemas never pays for it
 
-    problem = best_match(_validator(schema).iter_errors(value))
+    try:
+        problem = best_match(_validator(compiled).iter_errors(value))
+    except Exception as unusable:  # noqa: BLE001 - whoever wrote the schema, the run that meets it does not break
+        return f"the schema to check it by cannot be used ({type(unusable).__name__.lstrip('_')})"
     if problem is None:
         return None
     place = ".".join(str(step) for step in problem.absolute_path)
     return f"{place + ': ' if place else ''}{_without_value(problem)}"
 
 
-def _validator(schema: Mapping[str, Any]) -> Any:
-    kept = _validators.get(id(schema))
-    if kept is not None and kept[0] is schema:
-        return kept[1]
-    from jsonschema.validators import validator_for  # noqa: PLC0415 - as above
+def _validator(compiled: _Compiled) -> Any:
+    if compiled.validator is None:
+        from jsonschema.validators import validator_for  # noqa: PLC0415 - as above
+        from referencing import Registry  # noqa: PLC0415 - as above
 
-    plain = thaw(schema)
-    kind = validator_for(plain)
-    kind.check_schema(plain)
-    validator = kind(plain)
-    _validators[id(schema)] = (schema, validator)
-    while len(_validators) > _KEPT:
-        _validators.popitem(last=False)
-    return validator
+        plain = thaw(compiled.schema)
+        kind = validator_for(plain)
+        kind.check_schema(plain)
+        # A registry of its own, and empty: left to itself jsonschema fetches what a schema refers to.
+        compiled.validator = kind(plain, registry=Registry())
+    return compiled.validator
 
 
 def _without_value(problem: Any) -> str:

@@ -31,7 +31,9 @@ JsonObject = Annotated[Mapping[str, Any], AfterValidator(_frozen_json), PlainSer
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False
+    )
 
 
 class StageSpec(_Frozen):

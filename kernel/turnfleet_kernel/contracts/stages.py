@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
+from turnfleet_kernel.contracts.quick import quick_init
 from turnfleet_kernel.contracts.values import PromptAssembly, ToolRequest
 from turnfleet_kernel.errors import PlanError
 
@@ -33,6 +34,9 @@ class Phase(StrEnum):
     POST_TOOL = "post-tool"
     FINALIZE = "finalize"
 
+    # Enum hashes by name, in Python. A phase equals its text and may hash as text, in C: it is looked up all the time.
+    __hash__ = str.__hash__
+
 
 KERNEL_OWNED_PHASES: Final = frozenset({Phase.BIND})
 """Phases in which no stage may be declared (STG-2)."""
@@ -47,6 +51,7 @@ StageHandler: TypeAlias = Callable[[Any], object]
 """Takes a StageFrame; gives a StageResult or None, or an awaitable of one."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class StageResult:
     """What a stage hands back; each field belongs to one phase, anywhere else it is a ContractViolationError.
@@ -60,6 +65,7 @@ class StageResult:
     transcript: Any = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class StageTrace:
     """That a stage ran, how it ended and how many milliseconds it took (STG-1)."""

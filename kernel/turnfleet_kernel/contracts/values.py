@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 from turnfleet_kernel.contracts.frozen import FrozenDict
 from turnfleet_kernel.contracts.interrupts import Decision, Interrupt
+from turnfleet_kernel.contracts.quick import quick_init
 
 __all__ = [
     "Delta",
@@ -28,6 +29,7 @@ DeltaKind = Literal["text", "reasoning", "tool_call"]
 """What a piece of a streaming turn belongs to; its event's kind is the same word with ``_delta``."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class UsageDelta:
     """What one model call (or a whole run) used: token counts and the number of provider requests. Adds with ``+``."""
@@ -41,6 +43,8 @@ class UsageDelta:
 
     def __add__(self, other: "UsageDelta") -> "UsageDelta":
         """Sum both, field by field."""
+        if not (self and other):
+            return self or other
         return UsageDelta(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -52,7 +56,14 @@ class UsageDelta:
 
     def __bool__(self) -> bool:
         """Tell whether any field is not zero; a round of zeros has no ``usage`` event (EVT-3)."""
-        return self != NO_USAGE
+        return self is not NO_USAGE and bool(
+            self.requests
+            or self.input_tokens
+            or self.output_tokens
+            or self.cache_read_tokens
+            or self.cache_write_tokens
+            or self.reasoning_tokens
+        )
 
     @property
     def total_tokens(self) -> int:
@@ -62,7 +73,10 @@ class UsageDelta:
 
 NO_USAGE = UsageDelta()
 
+_NO_ARGUMENTS: Final = FrozenDict[str, Any]()
 
+
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Delta:
     """One piece of a model turn while it is being produced."""
@@ -71,15 +85,17 @@ class Delta:
     text: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
     """A call that the model asks for. ``call_id`` is None until the kernel reserves one (RES-3)."""
 
     call_id: str | None
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = _NO_ARGUMENTS
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """What a call gave: a value, or ``error`` as text for the model (TOL-2).
@@ -105,6 +121,7 @@ class ToolDescription:
     schema: Mapping[str, Any] | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
     """One finished turn of a model.
@@ -135,6 +152,7 @@ class TurnRequest:
     decisions: Mapping[str, Decision] = field(default_factory=FrozenDict)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class PromptAssembly:
     """What a turn is opened with (STG-7)."""
@@ -145,6 +163,7 @@ class PromptAssembly:
     history: tuple[Any, ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     """Who a run is within its tree; a root's ``root_run_id`` is its own id (DEL-1)."""
@@ -164,6 +183,7 @@ class RunIdentity:
         return RunIdentity(run_id, self.root_run_id, self.run_id, self.depth + 1)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class InvocationOutcome(Generic[OutputT_co]):
     """What a completed run gave (EVT-6).
@@ -183,6 +203,7 @@ class InvocationOutcome(Generic[OutputT_co]):
     stop_reason: str | None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class PausedOutcome:
     """The run waits for people: answer these interrupts to go on (HK-1)."""
