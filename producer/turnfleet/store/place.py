@@ -40,8 +40,8 @@ class SentinelPlace:
     @property
     def broker_url(self) -> str:
         """The same place in kombu's form, which says the service's name apart (`master_name`)."""
-        login = f"{quote(self.login.get('username', ''), safe='')}:{quote(self.login['password'], safe='')}@"
-        prefix = f"sentinel://{login if self.login else ''}"
+        user, password = (quote(self.login.get(part, ""), safe="") for part in ("username", "password"))
+        prefix = f"sentinel://{user}:{password}@" if self.login else "sentinel://"
         return ";".join(f"{prefix}{_bracketed(host)}:{port}/{self.db}" for host, port in self.sentinels)
 
     @property
