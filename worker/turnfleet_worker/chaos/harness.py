@@ -213,7 +213,6 @@ class Chaos:
     def _read_ends(self) -> dict[str, End]:
         ends: dict[str, End] = {}
         for run_id, status in self._outside.ended.items():
-            self._tick()
             try:
                 stream = read_stream(self._fleet.run(run_id))
             except (TurnfleetError, TimeoutError) as error:
