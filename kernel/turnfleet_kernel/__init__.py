@@ -19,6 +19,7 @@ from turnfleet_kernel.contracts.frozen import ResolvedInputs
 from turnfleet_kernel.contracts.interrupts import (
     Answer,
     Approve,
+    Decided,
     Decision,
     Edit,
     Interrupt,
@@ -81,6 +82,7 @@ __all__ = [
     "Approve",
     "ContractViolationError",
     "DeadlineExceeded",
+    "Decided",
     "Decision",
     "DelegationContext",
     "DelegationDepthError",

@@ -14,7 +14,8 @@ Message = dict[str, Any]
 class ListConversation:
     """Transcripts as lists of dicts with ``role`` ("system", "user", "assistant", "tool") and ``content``.
 
-    An assistant message that asked for tools has ``tool_calls``: ``{"id", "name", "arguments"}`` each. A tool message
+    An assistant message that asked for tools has ``tool_calls``: ``{"id", "name", "arguments"}`` each; one whose turn
+    came with something of the provider's own has that as ``provider``. A tool message
     has ``call_id`` and ``name``, and ``error`` where the call failed. A user message has ``attachments`` where there
     are any. Holds no state: one object serves all invocations.
     """
@@ -45,6 +46,8 @@ class ListConversation:
                 {"id": request.call_id, "name": request.name, "arguments": thaw(request.arguments)}
                 for request in requests
             ]
+        if turn.provider is not None:
+            said["provider"] = thaw(turn.provider)
         transcript.append(said)
         for outcome in outcomes:
             heard: Message = {"role": "tool", "call_id": outcome.call_id, "name": outcome.name}

@@ -84,7 +84,12 @@ def _open_round(ctx: RequestContext, turn_round: OpenRound, turn: ModelTurn) -> 
         elif call_id in turn_round.children:
             children[call_id] = turn_round.children[call_id]
     return {
-        "turn": replace(turn, shown=None, tool_requests=_plain_requests(turn_round.requests)),
+        "turn": replace(
+            turn,
+            shown=None,
+            tool_requests=_plain_requests(turn_round.requests),
+            provider=plain_json(turn.provider, "what the provider keeps with the turn"),
+        ),
         "outcomes": {outcome.call_id: outcome for outcome in _plain_outcomes(known)},
         "decisions": dict(turn_round.decisions),
         "children": children,

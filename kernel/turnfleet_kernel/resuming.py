@@ -8,7 +8,7 @@ from typing import Any
 
 from turnfleet_kernel.context import RequestContext
 from turnfleet_kernel.contracts.decisions import check_decision
-from turnfleet_kernel.contracts.frozen import FrozenDict
+from turnfleet_kernel.contracts.frozen import FrozenDict, thaw
 from turnfleet_kernel.contracts.interrupts import (
     Answer,
     Approve,
@@ -218,7 +218,7 @@ class ReplayTools:
                 outcome = _outcome_of(request, each)
                 if outcome is not None:
                     return outcome
-                request = self._edited(request, each.decision)
+                request = self._edited(request, each)
         return await self._inner.call(request)
 
     def _child_may_go_on(self, request: ToolRequest, decided: list[Decided]) -> bool:
@@ -229,12 +229,13 @@ class ReplayTools:
         open_ids = {child_interrupt_id(child.run_id, interrupt.id) for interrupt in child.interrupts}
         return any(each.interrupt.id in open_ids for each in decided)
 
-    def _edited(self, request: ToolRequest, decision: Decision) -> ToolRequest:
-        """Apply an edit that no stage has applied: the request still has the arguments that were recorded."""
-        recorded = self._recorded.get(request.call_id)
-        if isinstance(decision, Edit) and recorded is not None and request.arguments == recorded.arguments:
-            return replace(request, arguments=decision.arguments)
-        return request
+    def _edited(self, request: ToolRequest, decided: Decided) -> ToolRequest:
+        """Apply an edit that no stage has applied: the request still has the arguments that the person was shown."""
+        decision, recorded = decided.decision, self._recorded.get(request.call_id)
+        if not isinstance(decision, Edit) or recorded is None:
+            return request
+        shown = decided.interrupt.payload.get("arguments", recorded.arguments)
+        return replace(request, arguments=decision.arguments) if thaw(request.arguments) == thaw(shown) else request
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """Give a tool's schema."""

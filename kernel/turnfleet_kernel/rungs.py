@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any
 
 from turnfleet_kernel.context import RequestContext
@@ -107,7 +108,10 @@ class CapabilityRungs:
             ContractViolationError: a stage invented or dropped a call id; names the stage.
             InvocationPaused: a stage waits for people; no call of the round has started.
         """
+        turn_round = self._ctx.current_round
         frame = self._frame(Phase.PRE_TOOL, transcript, turn, requests)
+        if turn_round.replayed:
+            frame = replace(frame, decided=turn_round.decisions, known=MappingProxyType(turn_round.outcomes))
         for stage in self._plan.stage_program.by_phase[Phase.PRE_TOOL]:
             amended = (await self._run(stage, frame)).requests
             if amended is not None:

@@ -8,6 +8,7 @@ from turnfleet_kernel import (
     Decision,
     InvocationKernel,
     InvocationPlan,
+    InvocationRunner,
     KernelEvent,
     PauseRecord,
     RequestContext,
@@ -60,12 +61,16 @@ async def walk(
     *,
     context: RequestContext | None = None,
     run_id: str | None = None,
+    streamed: bool = True,
 ) -> Walk:
-    """Stream an invocation to its end and keep what was seen and raised."""
+    """Walk an invocation to its end and keep what was seen and raised; ``streamed``: with deltas of the model."""
     ctx = context if context is not None else RequestContext(plan, run_id=run_id)
     seen = Walk(ctx, plan)
     try:
-        async with aclosing(InvocationKernel().stream(plan, request, context=ctx)) as events:
+        kernel = InvocationKernel()
+        async with aclosing(
+            InvocationRunner.events(kernel, plan, request, stream_model=streamed, context=ctx)
+        ) as events:
             async for event in events:
                 seen.events.append(event)
     except BaseException as raised:  # noqa: BLE001 - hand-overs and cancellations are looked at, too

@@ -18,6 +18,7 @@ from turnfleet_kernel import (
     InvocationPaused,
     InvocationPlan,
     InvocationPreempted,
+    InvocationRunner,
     KernelEvent,
     ModelTurn,
     Phase,
@@ -115,6 +116,17 @@ class BrokenPort(ToolBox):
         raise ConnectionError("port down")
 
 
+class StuckResponse:
+    """A response port that never finds the output."""
+
+    structured = True
+
+    async def extract(self, _: object) -> object:
+        """Look for ever."""
+        await forever()
+        return None
+
+
 def with_child(child: InvocationPlan, sink: RecordingSink) -> InvocationPlan:
     """Make a plan whose one tool runs a child agent."""
     tool = delegate(InvocationKernel(), DelegationContext(), "helper", child)
@@ -135,6 +147,23 @@ class Way:
 def stuck_in(phase: Phase) -> Callable[..., InvocationPlan]:
     """Make a plan that is stuck in a stage of this phase."""
     return lambda sink, **limits: steps(sink=sink, stages=[Stage("stuck", phase, forever)], **limits)
+
+
+def busy(sink: RecordingSink) -> InvocationPlan:
+    """Make a plan of two rounds with two stages in each phase, and two calls at once that both tell how they are."""
+
+    async def work() -> None:
+        this = current_call()
+        assert this is not None
+        await this.progress("half")
+
+    stages = [Stage(f"{phase.value}-{place}", phase, lambda _: None) for phase in PHASES for place in range(2)]
+    asked = calls(ToolRequest("a", "t", {}), ToolRequest("b", "t", {}))
+    return steps(work, sink=sink, model=[asked, "the end"], stages=stages)
+
+
+BUSY_EVENTS = 28
+"""Two stage events in each of nine dispatches, and usage, calls, progress, results, text, usage and done."""
 
 
 WAYS = {
@@ -161,6 +190,19 @@ WAYS = {
     "error-in-extraction": Way(lambda sink: steps(sink=sink, response=JsonResponse({})), "error", "error", ValueError),
     "deadline-in-model": Way(
         lambda sink: steps(sink=sink, model=StuckModel(), deadline_seconds=0.02), "error", "deadline", DeadlineExceeded
+    ),
+    "deadline-in-extraction": Way(
+        lambda sink: steps(sink=sink, response=StuckResponse(), deadline_seconds=0.02),
+        "error",
+        "deadline",
+        DeadlineExceeded,
+    ),
+    "cancelled-in-extraction": Way(
+        lambda sink: steps(sink=sink, response=StuckResponse()),
+        "cancelled",
+        "cancelled",
+        asyncio.CancelledError,
+        "cancel",
     ),
     "deadline-in-tool": Way(
         lambda sink: steps(forever, sink=sink, deadline_seconds=0.02), "error", "deadline", DeadlineExceeded
@@ -200,40 +242,49 @@ WAYS = {
         for phase in PHASES
     },
     **{
-        f"gone-at-event-{place}": Way(
-            lambda sink: steps(sink=sink), "cancelled", "disconnected", None, f"close-{place}"
-        )
-        for place in range(6)
+        f"gone-at-event-{place}": Way(busy, "cancelled", "disconnected", None, f"close-{place}")
+        for place in range(BUSY_EVENTS - 1)
     },
 }
 
 
-async def take(way: Way, plan: InvocationPlan) -> Walk:
+async def take(way: Way, plan: InvocationPlan, ctx: RequestContext, *, streamed: bool) -> Walk:
     """Walk an invocation and leave it as the way says."""
     if way.leave == "cancel":
-        task = await until_stuck(walk(plan))
+        task = await until_stuck(walk(plan, context=ctx, streamed=streamed))
         task.cancel()
         seen: Walk = await task
         return seen
     if way.leave is not None:
-        ctx = RequestContext(plan)
         left = Walk(ctx, plan)
-        events = InvocationKernel().stream(plan, ASK, context=ctx)
+        events = InvocationRunner.events(InvocationKernel(), plan, ASK, stream_model=streamed, context=ctx)
         for _ in range(int(way.leave.removeprefix("close-")) + 1):
             left.events.append(await anext(events))
         await events.aclose()
         return left
-    return await walk(plan)
+    return await walk(plan, context=ctx, streamed=streamed)
 
 
+async def a_while() -> None:
+    """Be background work that takes a few turns of the loop."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "blocking"])
 @pytest.mark.parametrize("name", WAYS)
-async def test_every_way_out_keeps_its_promises(name: str) -> None:
-    """Terminal event, contiguous indices, report, sink, and nothing left behind (EVT-2, EVT-4, RCX-11, CXL-3 to 7)."""
+async def test_every_way_out_keeps_its_promises(name: str, *, streamed: bool) -> None:
+    """Terminal event, contiguous indices, report, sink; no owned work, task or generator (EVT-2, EVT-4, RCX-8, RCX-11).
+
+    CXL-3, CXL-5, CXL-6, CXL-7 and HK-1 say what each way is. Tasks and generators: the gate after every test.
+    """
     way, sink = WAYS[name], RecordingSink()
     plan = way.plan(sink)
     if isinstance(plan.bindings.event_sink, RecordingSink):
         sink = plan.bindings.event_sink
-    seen = await take(way, plan)
+    ctx = RequestContext(plan)
+    owned = ctx.spawn(a_while(), owner="test", purpose="work")
+    seen = await take(way, plan, ctx, streamed=streamed)
     # What the consumer gets: the error or the cancellation itself, else silence.
     assert (type(seen.raised) if seen.raised else None) == way.raises
     # The sink saw every event of the consumer, first, and one terminal event, last.
@@ -252,6 +303,16 @@ async def test_every_way_out_keeps_its_promises(name: str) -> None:
     assert "sink" in seen.report.closed
     assert seen.report.overran == ()
     assert bool(seen.report.sink_failures) == (name == "completed-failing-sink")
+    # What it owned has ended, and nobody had to cut it off.
+    assert (owned.done(), owned.cancelled()) == (True, False)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_busy_plan_is_as_long_as_it_says(*, streamed: bool) -> None:
+    """So that a consumer leaves it at every event there is, in every phase (CXL-5)."""
+    seen = await walk(busy(RecordingSink()), streamed=streamed)
+    phases = {event.trace.phase for event in seen.of("stage")}
+    assert (len(seen.events), phases) == (BUSY_EVENTS + streamed, set(PHASES))
 
 
 async def test_stopping_at_the_terminal_event_is_no_disconnection(kernel: InvocationKernel) -> None:

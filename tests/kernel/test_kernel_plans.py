@@ -144,6 +144,20 @@ def test_a_plan_cannot_be_changed_under_a_reader() -> None:
         spec.model["y"] = "m"  # type: ignore[index]
 
 
+def test_a_stage_without_settings_may_be_named_by_its_name_alone() -> None:
+    """For type checkers as well as at run time; lists do where tuples stand (IPL-3)."""
+    spec = PlanSpec(name="a", model=["m", "n"], tools=["t"], stages=("audit", StageSpec(name="s", settings={"a": 1})))
+    assert spec.stages == (StageSpec(name="audit"), StageSpec(name="s", settings={"a": 1}))
+    assert (spec.model, spec.tools) == (("m", "n"), ("t",))
+
+
+def test_the_wire_form_has_a_schema() -> None:
+    """To publish, and for clients of other languages; making it warns of nothing (IPL-3)."""
+    schema = PlanSpec.model_json_schema()
+    assert (schema["required"], schema["additionalProperties"]) == (["name", "model"], False)
+    assert set(schema["properties"]) == set(PlanSpec.model_fields)
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [

@@ -1,9 +1,9 @@
 """The small values: frozen, addable, and the same after a trip through JSON."""
 
 import dataclasses
+import inspect
+import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from turnfleet_kernel import Answer, Approve, Edit, Interrupt, InvocationPaused, Reject, Retry, UsageDelta, contracts
+from turnfleet_kernel import (
+    Answer,
+    Approve,
+    Edit,
+    Interrupt,
+    InvocationPaused,
+    ModelTurn,
+    Reject,
+    Retry,
+    UsageDelta,
+    contracts,
+)
 from turnfleet_kernel.contracts.canonical import digest
 from turnfleet_kernel.contracts.frozen import FrozenDict, freeze, thaw
 from turnfleet_kernel.contracts.interrupts import DECISIONS
-from turnfleet_kernel.contracts.json import decision_from_json, decision_to_json
+from turnfleet_kernel.contracts.json import decision_from_json, decision_to_json, turn_from_json, turn_to_json
 from turnfleet_kernel.contracts.plain import plain_json
+from turnfleet_kernel.contracts.quick import quick_init
+from turnfleet_kernel.testing import ListConversation
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -109,13 +122,46 @@ def test_a_pause_waits_for_something_that_an_event_can_tell() -> None:
     assert not issubclass(InvocationPaused, Exception)
 
 
-def test_the_kernel_imports_nothing_heavy() -> None:
-    """No broker, store or provider; jsonschema only when something is checked."""
-    code = "import sys, turnfleet_kernel; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"celery", "kombu", "redis", "pydantic_ai", "jsonschema", "openai", "httpx", "rich", "click"}
-    assert heavy & set(loaded) == set()
-    assert {"turnfleet", "turnfleet_worker"} & set(loaded) == set()
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"deep": [float("nan")]}, {1}])
+def test_a_decision_is_written_as_it_is_or_not_at_all(value: Any) -> None:
+    """What JSON cannot carry is refused, never turned into null (HK-3, HK-6)."""
+    with pytest.raises(ValueError, match="the decision 'answer'"):
+        decision_to_json(Answer(value))
+    with pytest.raises(ValueError, match="the decision 'edit'"):
+        decision_to_json(Edit({"amount": value}))
+
+
+@given(json_values)
+def test_a_turn_keeps_what_its_provider_wants_to_see_again(value: Any) -> None:
+    """Through JSON, and in the transcript, unread (HK-3)."""
+    turn = ModelTurn("hm", UsageDelta(requests=1), provider={"signature": value})
+    written = json.loads(json.dumps(turn_to_json(turn)))
+    assert turn_from_json(written) == turn
+    assert "provider" not in turn_to_json(ModelTurn("hm"))
+    transcript: list[Any] = []
+    ListConversation().close_round(transcript, turn_from_json(written), (), ())
+    ListConversation().close_round(transcript, ModelTurn("hm"), (), ())
+    assert [message.get("provider") for message in transcript] == [{"signature": value}, None]
+
+
+def test_a_quick_constructor_takes_what_the_plain_one_took() -> None:
+    """Positions, names and defaults; the value is frozen, compares, and shows itself as before."""
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Plain:
+        a: int
+        b: str = "b"
+        c: tuple[int, ...] = ()
+
+    signature, shown = inspect.signature(Plain), repr(Plain(1, c=(2,)))
+    quick = quick_init(Plain)
+    assert (inspect.signature(quick), repr(quick(1, c=(2,)))) == (signature, shown)
+    assert quick(1) == quick(a=1, b="b", c=())
+    assert dataclasses.replace(quick(1), a=2) == quick(2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick(1).a = 2  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        quick()  # type: ignore[call-arg]
 
 
 def test_contracts_name_no_engine() -> None:

@@ -6,6 +6,7 @@ sender adds is kept in the payload.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, KernelEvent
 from turnfleet_kernel.contracts.interrupts import DECISIONS, INTERRUPT, Decision, Interrupt
+from turnfleet_kernel.contracts.plain import plain_json
 from turnfleet_kernel.contracts.stages import StageTrace
 from turnfleet_kernel.contracts.values import (
     Delta,
@@ -102,7 +104,11 @@ def tool_outcome_from_json(value: Mapping[str, Any]) -> ToolOutcome:
 
 
 def turn_to_json(turn: ModelTurn) -> Json:
-    """Write a turn; ``shown`` only where it differs from the text."""
+    """Write a turn; ``shown`` only where it differs from the text, ``provider`` only where there is any.
+
+    Raises:
+        ValueError: ``provider`` does not survive JSON.
+    """
     written: Json = {
         "text": turn.text,
         "usage": usage_to_json(turn.usage),
@@ -111,6 +117,8 @@ def turn_to_json(turn: ModelTurn) -> Json:
     }
     if turn.shown is not None:
         written["shown"] = [{"kind": delta.kind, "text": delta.text} for delta in turn.shown]
+    if turn.provider is not None:
+        written["provider"] = plain_json(turn.provider, "what the provider keeps with the turn")
     return written
 
 
@@ -123,6 +131,7 @@ def turn_from_json(value: Mapping[str, Any]) -> ModelTurn:
         value.get("stop_reason"),
         tuple(tool_request_from_json(request) for request in value.get("tool_requests", ())),
         None if shown is None else tuple(Delta(delta["kind"], delta["text"]) for delta in shown),
+        value.get("provider"),
     )
 
 
@@ -142,8 +151,13 @@ def interrupt_from_json(value: Mapping[str, Any]) -> Interrupt:
 
 
 def decision_to_json(decision: Decision) -> Json:
-    """Write a decision, told apart by ``kind``."""
-    return cast("Json", DECISIONS.dump_python(decision, mode="json"))
+    """Write a decision, told apart by ``kind``.
+
+    Raises:
+        ValueError: its content does not survive JSON (NaN, a date): what a person decided is kept as it is or refused.
+    """
+    fields = {field.name: getattr(decision, field.name) for field in dataclasses.fields(decision)}
+    return cast("Json", plain_json(fields, f"the decision {decision.kind!r}"))
 
 
 def decision_from_json(value: Mapping[str, Any]) -> Decision:

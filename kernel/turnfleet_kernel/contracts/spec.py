@@ -1,10 +1,18 @@
 """The wire form of a plan: names only, content-addressed (IPL-3, IPL-4)."""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from turnfleet_kernel.contracts.canonical import canonical_json
 from turnfleet_kernel.contracts.frozen import FrozenDict, freeze, thaw
@@ -40,7 +48,7 @@ class StageSpec(_Frozen):
     """A stage by name, with its settings (JSON)."""
 
     name: Name
-    settings: JsonObject = FrozenDict[str, Any]()
+    settings: JsonObject = Field(default_factory=FrozenDict[str, Any])
 
 
 class PlanSpec(_Frozen):
@@ -64,6 +72,22 @@ class PlanSpec(_Frozen):
     response: JsonObject | None = None
     delegates: tuple[Name, ...] = ()
     version: str = "1"
+
+    if TYPE_CHECKING:
+        # What the constructor takes, for type checkers: more than the fields hold once they are validated.
+        def __init__(
+            self,
+            *,
+            name: str,
+            model: str | Sequence[str] | Mapping[str, str],
+            instructions: str = "",
+            tools: Sequence[str] = (),
+            stages: Sequence[StageSpec | str] = (),
+            limits: PlanLimits | Mapping[str, Any] = ...,
+            response: Mapping[str, Any] | None = None,
+            delegates: Sequence[str] = (),
+            version: str = "1",
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _says_each_thing_once(self) -> Self:

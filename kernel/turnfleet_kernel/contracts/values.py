@@ -126,7 +126,9 @@ class ToolDescription:
 class ModelTurn:
     """One finished turn of a model.
 
-    ``shown`` is what a consumer who did not ask for deltas is shown; None means the text.
+    ``shown`` is what a consumer who did not ask for deltas is shown; None means the text. ``provider`` is JSON that
+    only the model port understands (signatures of reasoning, ids of a provider's own) and wants to see again in the
+    transcript: the conversation port keeps it with the turn, nobody else looks into it.
     """
 
     text: str = ""
@@ -134,6 +136,7 @@ class ModelTurn:
     stop_reason: str | None = None
     tool_requests: tuple[ToolRequest, ...] = ()
     shown: tuple[Delta, ...] | None = None
+    provider: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
