@@ -92,8 +92,8 @@ class Sweeper:
     async def _sweep_shard(self, shard: int, waiting_since: Mapping[Lane, int]) -> None:
         more = True
         while more:
-            if self._clocks.now_ms(shard) is None:
-                await self._ask(shard, {})  # its answer is the time
+            if self._policy.quiet_ms and self._clocks.now_ms(shard) is None:
+                await self._ask(shard, waiting_since)  # does nothing yet: its answer is the time
             swept = await self._ask(shard, waiting_since)
             await self._offers.publish(swept.offers)
             self._queues.update(offer.queue for offer in swept.offers)
