@@ -24,10 +24,12 @@ from turnfleet_worker.control import ControlListener
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
 from turnfleet_worker.invocation import Bench
+from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.registry import Registry
+from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.turns import Turns
@@ -73,6 +75,7 @@ def _make_host(
     executor = AsyncExecutor(url)
     offers = Offers(Publisher(app, keys.fleet), Backlog(app))
     turns = Turns(executor, keys, offers)
+    ttl_ms = round(settings.retention_seconds * MILLISECONDS)
     started = time.time()
 
     def body() -> Mapping[str, Any]:
@@ -118,7 +121,7 @@ def _make_host(
                 policy=SweepPolicy(
                     max_attempts=settings.max_attempts,
                     reoffer_after_ms=round(settings.reoffer_after_seconds * MILLISECONDS),
-                    ttl_ms=round(settings.retention_seconds * MILLISECONDS),
+                    ttl_ms=ttl_ms,
                     quiet_ms=round(settings.lease_seconds * MILLISECONDS),
                 ),
                 offers=offers,
@@ -135,6 +138,8 @@ def _make_host(
             ),
             control=ControlListener(executor.client, keys, host.heard_cancel),
             apart=Apart(settings.drain_seconds),
+            misfits=Misfits(executor, keys, offers, worker=worker, ttl_ms=ttl_ms),
+            revokes=Revokes(executor, keys, turns, ttl_ms=ttl_ms),
             worker=worker,
             allow_eviction=allow_eviction,
         )

@@ -39,6 +39,7 @@ def build(
     app.host_factory = host_factory
     app.conf.update(_settings(fleet, broker_url, settings))
     app.steps["worker"].add("turnfleet_worker.pool.step:FleetStep")
+    app.steps["consumer"].add("turnfleet_worker.pool.revoking:RevokeStep")
     app.register_task(InvokeTask())
     return app
 

@@ -10,6 +10,7 @@ from turnfleet_kernel import InvocationKernel, RequestContext
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_worker.durable import RunJournal, make_durable
 from turnfleet_worker.fold import Known
+from turnfleet_worker.gate import Gate
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.writer import RunWriter
 
@@ -18,7 +19,7 @@ class Children:
     """Makes durable what one invocation delegates, however deep.
 
     All of it is written by the root's own writer, in one order; `known` says what earlier invocations left, by run id.
-    A drain reaches a child at its own journal points, and a cancel by way of the calls that run it.
+    `gate` is the root's: a drain reaches a child at its own journal points, a cancel by way of the calls that run it.
     """
 
     def __init__(
@@ -26,17 +27,17 @@ class Children:
         writer: RunWriter,
         *,
         known: Mapping[str, Known],
-        draining: Callable[[], bool],
+        gate: Gate,
         policy: Callable[[str], ToolPolicy | None],
     ) -> None:
         self._writer = writer
         self._known = known
-        self._draining = draining
+        self._gate = gate
         self._policy = policy
 
     def prepare(self, plan: InvocationPlan) -> tuple[InvocationKernel, InvocationPlan]:
         """Give a child's plan with its ports wrapped, and the kernel that tells its journal whose it is."""
-        journal = RunJournal(self._writer, known=self._known, draining=self._draining)
+        journal = RunJournal(self._writer, known=self._known, gate=self._gate)
         return _Telling(journal), make_durable(plan, journal, self._policy)
 
 

@@ -4,7 +4,6 @@ The kernel's loop knows none of this, and nothing here adds a stage or an event.
 gets here: the kernel's replay ports stand outside of these (HK-4).
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,7 +18,6 @@ from turnfleet_kernel.contracts.interrupts import (
     Edit,
     Interrupt,
     InvocationPaused,
-    InvocationPreempted,
     Reject,
 )
 from turnfleet_kernel.contracts.plain import plain_json
@@ -36,6 +34,7 @@ from turnfleet_kernel.plan import InvocationPlan, ModelPalette
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_worker import journal
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
+from turnfleet_worker.gate import Gate
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.writer import CancelRequested, RunWriter
 
@@ -43,13 +42,13 @@ from turnfleet_worker.writer import CancelRequested, RunWriter
 class RunJournal:
     """One run's pen: knows where the run stands in this invocation, and writes what the wrappers see.
 
-    `known` is what earlier invocations left, by run id. `draining` says whether the process hands its runs over.
+    `known` is what earlier invocations left, by run id. `gate` stands before each of the run's calls.
     """
 
-    def __init__(self, writer: RunWriter, *, known: Mapping[str, Known], draining: Callable[[], bool]) -> None:
+    def __init__(self, writer: RunWriter, *, known: Mapping[str, Known], gate: Gate) -> None:
         self._writer = writer
         self._known = known
-        self._draining = draining
+        self.gate = gate
         self._context: RequestContext | None = None
         self._receipts: dict[str, ToolOutcome] = {}
         self.doubtful: dict[str, journal.Entry] = {}
@@ -68,11 +67,6 @@ class RunJournal:
         assert self._context is not None
         return self._context
 
-    def gate(self) -> None:
-        """Hand the run over here if the process is to end: everything so far is recorded (CXL-7)."""
-        if self._draining():
-            raise InvocationPreempted("the worker is stopping")
-
     def opened(self, transcript: Transcript, dumped: Any) -> None:
         """Note the transcript that the run starts from."""
         self.transcript = transcript
@@ -90,7 +84,6 @@ class RunJournal:
 
     def before_model(self, transcript: Transcript, dump: Callable[[Transcript], Any]) -> None:
         """Note a transcript that a stage put in the place of ours, before the model sees it."""
-        self.gate()
         if transcript is not self.transcript:
             self.transcript = transcript
             self._write(journal.transcript(dump(transcript)))
@@ -121,7 +114,7 @@ class RunJournal:
         try:
             await self._writer.effect(self._own(journal.start(request)))
         except (CancelRequested, TurnfleetError):
-            await asyncio.get_running_loop().create_future()
+            await self.gate.stay()
         self.doubtful.pop(request.call_id or "", None)
 
     def receipt(self, outcome: ToolOutcome) -> None:
@@ -173,30 +166,47 @@ class DurableModel:
 
     async def invoke(self, transcript: Transcript) -> ModelTurn:
         """Buy a whole turn and note it."""
+        await self._run.gate.pass_through()
         self._run.before_model(transcript, self._dump)
         return self._run.turn(await self._inner.invoke(transcript), (), self._name)
 
     def stream(self, transcript: Transcript) -> ModelRound:
         """Buy a turn piece by piece; it is noted when its result is asked for."""
+        return _DurableRound(self, transcript)
+
+    def begin(self, transcript: Transcript) -> ModelRound:
+        """Ask the model, once the gate has been passed."""
         self._run.before_model(transcript, self._dump)
-        return _DurableRound(self._inner.stream(transcript), self._run, self._name)
+        return self._inner.stream(transcript)
+
+    @property
+    def run(self) -> RunJournal:
+        """The journal of the run that it is bought for."""
+        return self._run
+
+    def finished(self, turn: ModelTurn, shown: Sequence[Delta]) -> ModelTurn:
+        """Note a turn that was bought piece by piece."""
+        return self._run.turn(turn, shown, self._name)
 
 
 class _DurableRound:
-    def __init__(self, inner: ModelRound, run: RunJournal, name: str | None) -> None:
-        self._inner = inner
-        self._run = run
-        self._name = name
+    def __init__(self, model: DurableModel, transcript: Transcript) -> None:
+        self._model = model
+        self._transcript = transcript
+        self._inner: ModelRound | None = None
         self._shown: list[Delta] = []
 
     async def deltas(self) -> AsyncIterator[Delta]:
+        await self._model.run.gate.pass_through()
+        self._inner = self._model.begin(self._transcript)
         async with aclosing(self._inner.deltas()) as pieces:  # type: ignore[type-var]
             async for delta in pieces:
                 self._shown.append(delta)
                 yield delta
 
     def result(self) -> ModelTurn:
-        return self._run.turn(self._inner.result(), self._shown, self._name)
+        assert self._inner is not None
+        return self._model.finished(self._inner.result(), self._shown)
 
 
 class DurableTools:
@@ -209,7 +219,7 @@ class DurableTools:
 
     async def call(self, request: ToolRequest) -> ToolOutcome:
         """Make a call once its start is durable; a call in doubt is first cleared up."""
-        self._run.gate()
+        await self._run.gate.pass_through()
         if request.name not in self._inner.names():
             return await self._inner.call(request)  # no such tool: nothing can happen that would have to be known
         if request.call_id in self._run.doubtful:

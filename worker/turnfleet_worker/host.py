@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject
 
-from turnfleet.errors import FleetUnavailable, InvalidEnvelope, UnknownRun
+from turnfleet.errors import FleetUnavailable, InvalidEnvelope
 from turnfleet.ids import new_id
 from turnfleet.store import Keys, commands
-from turnfleet.store.records import Beat, Claim, ClaimRef, Ended, NotClaimed, Offer
+from turnfleet.store.records import Beat, Claim, ClaimRef, NotClaimed
 from turnfleet.store.transitions import TERMINAL_STATES
 from turnfleet.wire.envelope import Envelope, new_run, parse_envelope
 from turnfleet_kernel import InvocationPlan
@@ -28,17 +28,16 @@ from turnfleet_worker.control import ControlListener
 from turnfleet_worker.ending import Verdict
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.persistence import persist
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.preconditions import check_store
+from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.turns import Turns
-
-SECOND_LOOK_SECONDS: Final = 1.0
-"""How long a run that does not fit here waits before it is offered to the worker that it fits."""
 
 HAND_OVER_SECONDS: Final = 4.0
 """How long cancelled runs may take to be handed back once the drain is over."""
@@ -46,7 +45,6 @@ HAND_OVER_SECONDS: Final = 4.0
 HURRIED_SECONDS: Final = 0.8
 """The same when the process was told to go at once."""
 
-_KINDS: Final = {"model": "models", "tool": "tools", "stage": "stages", "delegate": "delegates"}
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +61,8 @@ class Parts:
     announcer: Announcer
     control: ControlListener
     apart: Apart
+    misfits: Misfits
+    revokes: Revokes
     worker: str
     allow_eviction: bool
 
@@ -123,6 +123,7 @@ class WorkerHost:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._parts.misfits.stop()
         await self._parts.control.stop()
         await self._parts.announcer.retract()
         self._parts.heartbeat.stop()
@@ -147,13 +148,13 @@ class WorkerHost:
         """Look at the run that a message names, and run it if it is there to be run (DESIGN 1)."""
         read = self._read(envelope)
         if delivery.cancelled:
-            await self._cancel(read.run_id)
+            await self._parts.revokes.cancel(read.run_id)
             raise Ignore("cancelled before it started")
         try:
             return await self._take(read, delivery)
         except asyncio.CancelledError:
             if delivery.cancelled and not delivery.accepted:
-                await self._cancel(read.run_id)
+                await self._parts.revokes.cancel(read.run_id)
             raise
 
     async def _take(self, read: Envelope, delivery: Delivery) -> dict[str, object]:
@@ -233,12 +234,12 @@ class WorkerHost:
         try:
             plan = self._parts.plans.get(claim.plan_id, claim.plan)
         except PlanError as error:
-            return await self._set_aside(claim, error)
+            return await self._parts.misfits.set_aside(claim, error)
         left = await self._invoke(claim, plan, delivery)
         if left.offer is not None:
             await self._parts.offers.publish([left.offer])
         if left.state in TERMINAL_STATES:
-            await self._pass_turn(claim)
+            await self._pass_turn(claim.thread_id, claim.run_id)
         if left.error is not None:
             raise left.error
         if left.state == "lost":
@@ -257,7 +258,7 @@ class WorkerHost:
             except asyncio.CancelledError:
                 # A terminate is a cancel of the run; whatever else cancels us ends this process's part of it.
                 if delivery.cancelled:
-                    await self._cancel(claim.run_id)
+                    await self._parts.revokes.cancel(claim.run_id)
                     invocation.stop(Verdict.CANCEL)
                 else:
                     invocation.stop(Verdict.HAND_OVER)
@@ -273,52 +274,19 @@ class WorkerHost:
         if left.offer is not None:
             await self._parts.offers.publish([left.offer])
         if left.state in TERMINAL_STATES:
-            await self._pass_turn(claim)
+            await self._pass_turn(claim.thread_id, claim.run_id)
 
-    async def _set_aside(self, claim: Claim, error: PlanError) -> dict[str, object]:
-        """Park a run that does not fit here, or offer it again soon when it fits another worker."""
-        _log.warning("run %s does not fit this worker: %s", claim.run_id, error)
-        if error.unknown and await self._fits_elsewhere(error):
-            offer = await persist(self._bench.executor, commands.release(self._keys, claim.ref, seq=claim.seq + 1))
-            if isinstance(offer, Offer):
-                self._spawn(self._offer_later(offer), "second-look")
-            return {"state": "queued", "run_id": claim.run_id}
-        parked: Ended = await persist(
-            self._bench.executor,
-            commands.park(self._keys, claim.ref, missing=error.unknown, text=str(error), ttl_ms=self._bench.ttl_ms),
-        )
-        return {"state": parked.state, "run_id": claim.run_id, "missing": dict(error.unknown)}
-
-    async def _fits_elsewhere(self, error: PlanError) -> bool:
-        """Say whether another live worker has every name that this one lacks."""
-        workers = await persist(self._bench.executor, commands.workers(self._keys))
-        return any(
-            all(set(names) <= set(each.get(_KINDS[kind], ())) for kind, names in error.unknown.items())
-            for each in workers
-            if each.get("worker") != self._parts.worker
-        )
-
-    async def _offer_later(self, offer: Offer) -> None:
-        await asyncio.sleep(SECOND_LOOK_SECONDS)
-        await self._parts.offers.publish([offer])
-
-    async def _pass_turn(self, claim: Claim) -> None:
+    async def _pass_turn(self, thread_id: str | None, run_id: str) -> None:
         try:
-            await self._parts.turns.pass_on(claim.thread_id, claim.run_id)
+            await self._parts.turns.pass_on(thread_id, run_id)
         except FleetUnavailable as error:
-            _log.warning("thread %s waits for the sweep: %s", claim.thread_id, error)
+            _log.warning("thread %s waits for the sweep: %s", thread_id, error)
 
     # -- verdicts from outside
 
-    async def _cancel(self, run_id: str) -> None:
-        """Record that somebody revoked or terminated the task of this run."""
-        try:
-            await persist(
-                self._bench.executor,
-                commands.cancel(self._keys, run_id, reason="revoked through Celery", ttl_ms=self._bench.ttl_ms),
-            )
-        except UnknownRun:
-            _log.info("run %s was revoked and does not exist", run_id)
+    async def revoke(self, task_id: str) -> None:
+        """Take a revoke of a task that is not at work here: cancel its run, if it is one's."""
+        await self._parts.revokes.revoke(task_id)
 
     def heard_cancel(self, run_id: str) -> None:
         """Take a cancel that was published; runs of other processes are none of ours."""

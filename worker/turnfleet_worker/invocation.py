@@ -23,6 +23,7 @@ from turnfleet_worker.delegates import CHILDREN
 from turnfleet_worker.durable import RunJournal, make_durable
 from turnfleet_worker.ending import Drop, Finish, Leaving, Pause, Release, Verdict, decide
 from turnfleet_worker.fold import fold, round_start
+from turnfleet_worker.gate import Gate
 from turnfleet_worker.journal import all_paused
 from turnfleet_worker.people import MILLISECONDS, stored_interrupt
 from turnfleet_worker.persistence import persist
@@ -97,6 +98,13 @@ class Invocation:
         if first and self._task is not None:
             self._task.cancel()
 
+    def _stop_again(self) -> bool:
+        if self._verdict is None:
+            return False
+        if self._task is not None:
+            self._task.cancel()
+        return True
+
     async def run(self) -> Left:
         """Run to the end of the claim. Cancelling this call hands the run over; it still ends its claim first."""
         self._task = asyncio.get_running_loop().create_task(self._consume(), name=f"run:{self.claim.run_id}")
@@ -135,10 +143,10 @@ class Invocation:
         for mark in recovery.marks:
             self._writer.event(dict(mark))
         known = folded.known if folded else {}
-        draining, policy = self._bench.draining, self._bench.registry.policy
-        CHILDREN.set(Children(self._writer, known=known, draining=draining, policy=policy))
+        gate, policy = Gate(draining=self._bench.draining, stop_again=self._stop_again), self._bench.registry.policy
+        CHILDREN.set(Children(self._writer, known=known, gate=gate, policy=policy))
         self._sink = RunSink(self._writer, claim.next_index + len(recovery.marks))
-        journal = RunJournal(self._writer, known=known, draining=draining)
+        journal = RunJournal(self._writer, known=known, gate=gate)
         durable = make_durable(plan, journal, policy)
         durable = replace(durable, bindings=replace(durable.bindings, event_sink=self._sink))
         request = _request(claim)

@@ -38,6 +38,10 @@ class RecordingHost:
         await self.note("stop", drain_seconds=round(drain_seconds, 1))
         await self.redis.aclose()
 
+    async def revoke(self, task_id: str) -> None:
+        """Note it."""
+        await self.note("revoked", run=task_id)
+
     def drain(self) -> None:
         """Note it where a test can see it without Redis."""
         print("host: drain")  # noqa: T201 - the worker's log is what the test reads

@@ -83,6 +83,12 @@ class Host(Protocol):
         cases record the cancellation, then raise `Ignore` or let the CancelledError go: the task is shown as revoked.
         """
 
+    async def revoke(self, task_id: str) -> None:
+        """Record that somebody revoked or terminated a task that is not at work in this process.
+
+        Every worker of the fleet hears of it; the id may be no run's at all.
+        """
+
     def drain(self) -> None:
         """Claim nothing more, and bring running work to a point where it can be handed over. Must not block.
 

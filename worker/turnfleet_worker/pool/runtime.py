@@ -8,7 +8,7 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
@@ -137,6 +137,12 @@ class Runtime:
                 job.terminated = True
                 self._loop.call(job.cancel)
 
+    def revoke(self, task_ids: Sequence[str]) -> None:
+        """Let the host hear of revoked ids that are not at work here: a run may wait, or have another id by now."""
+        for task_id in task_ids:
+            if not any(self._jobs(task_id)):
+                self._loop.submit(self._host.revoke(task_id)).add_done_callback(_log_failure)
+
     def abandon(self, task_id: str) -> None:
         """Let go of a task because the process ends at once."""
         for job in list(self._jobs(task_id)):
@@ -240,3 +246,8 @@ class Runtime:
         while self._running and (left := ends - time.monotonic()) > 0:
             self.mailbox.wait(left)
         self.flush()
+
+
+def _log_failure(done: "Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        _log.error("a revoke was not recorded", exc_info=error)
