@@ -83,15 +83,23 @@ class HostProcess:
         )
         self.host: WorkerHost = app.host_factory(app)
         self._executor = shop.executor
+        self._running = False
 
     async def __aenter__(self) -> Self:
         """Start."""
         await self.host.start()
+        self._running = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def stop(self) -> None:
         """Stop as a second signal would: at once."""
-        await self.host.stop(drain_seconds=0)
+        if self._running:
+            self._running = False
+            await self.host.stop(drain_seconds=0)
 
     async def message(self, run_id: str, delivery: Delivery | None = None) -> dict[str, object]:
         """Let a message about a run arrive."""
