@@ -65,8 +65,8 @@ def test_an_effect_that_was_made_once_is_good() -> None:
 
 def test_a_run_without_an_end_is_lost() -> None:
     """A run that never ended, or that the fleet does not know any more, is lost."""
-    verdict = judge(Evidence(scripts=[script()], ends={}, record=Record()))
-    assert verdict.lost == ["run run (in doubt) did not end"]
+    verdict = judge(Evidence(scripts=[script()], ends={}, record=Record(), unended={RUN: "it is queued"}))
+    assert verdict.lost == ["run run (in doubt) did not end: it is queued"]
     assert (verdict.runs["lost"], verdict.good) == (1, False)
 
 

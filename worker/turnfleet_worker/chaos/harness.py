@@ -23,7 +23,7 @@ from turnfleet_worker.chaos.report import Loss, Report, recoveries, resumes, spr
 from turnfleet_worker.chaos.server import ChaosRedis, choose_servers
 from turnfleet_worker.chaos.show import Progress, Show
 from turnfleet_worker.chaos.verdict import End, Evidence, judge
-from turnfleet_worker.chaos.workload import write_scripts
+from turnfleet_worker.chaos.workload import Script, write_scripts
 from turnfleet_worker.commands.session import Session
 
 FLEET: Final = "chaos"
@@ -221,6 +221,16 @@ class Chaos:
                 ends[run_id] = End(status.state, status.error or "", stream)
         return ends
 
+    def _where(self, script: Script) -> str:
+        """Say where a run is that has not ended."""
+        if script.run_id not in self._outside.enqueued:
+            return "it could not be enqueued in time"
+        try:
+            status = self._fleet.run(script.run_id).status()
+        except TurnfleetError as error:
+            return str(error)
+        return f"it is {status.state}, claimed {status.attempts} times, last by {status.worker or 'nobody'}"
+
     def _report(self, ledger: Ledger, ends: dict[str, End]) -> Report:
         outside, options = self._outside, self._options
         evidence = Evidence(
@@ -230,6 +240,7 @@ class Chaos:
             frozen=self._crew.frozen,
             cancelled=outside.cancelled,
             followed=outside.followed,
+            unended={script.run_id: self._where(script) for script in self._scripts if script.run_id not in ends},
         )
         streams = {run_id: end.stream for run_id, end in ends.items()}
         self._write_down(streams)

@@ -37,7 +37,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that is known when it is over. A run without an end is none that ended in time, or none at all."""
+    """Everything that is known when it is over. `unended` says, by run, what is known of one that has no end."""
 
     scripts: Sequence[Script]
     ends: Mapping[str, End]
@@ -45,6 +45,7 @@ class Evidence:
     frozen: Sequence[Frozen] = ()
     cancelled: Mapping[str, float] = field(default_factory=dict)
     followed: Mapping[str, Sequence[Seen]] = field(default_factory=dict)
+    unended: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ def _judge_run(verdict: Verdict, script: Script, evidence: Evidence) -> None:
     run_id, end = script.run_id, evidence.ends.get(script.run_id)
     if end is None:
         verdict.runs["lost"] += 1
-        verdict.lost.append(f"run {run_id} ({script.kind}) did not end")
+        verdict.lost.append(f"run {run_id} ({script.kind}) did not end: {evidence.unended.get(run_id, 'not seen')}")
         return
     problem = _wrong_end(script, end, cancelled=run_id in evidence.cancelled)
     if problem:
