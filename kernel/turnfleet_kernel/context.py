@@ -55,6 +55,7 @@ class RequestContext:
         "_tool_outcomes",
         "_waiting",
         "above",
+        "answer_round",
         "call_ids",
         "cancelled",
         "duration_ms",
@@ -114,10 +115,13 @@ class RequestContext:
         self.duration_ms = 0.0
         self.transcript: Transcript = None
         self.round: OpenRound | None = None
+        self.answer_round: OpenRound | None = None
+        """The round without calls, once it is closed: what comes after it is the end."""
         self.rounds = 0
         self.model_name: str | None = None
         self.call_ids: dict[str, None] = {}
         self.interrupts: tuple[Interrupt, ...] = ()
+        """What the run waits for; going on, what was left open, until its round is closed."""
         self.emitter = Emitter(self.run_id, clock)
         self._output: Any = None
         self._generation: str | None = None
@@ -139,6 +143,7 @@ class RequestContext:
         self.call_ids.update(dict.fromkeys(record.call_ids))
         self.emitter.next_index = record.next_index
         self._tool_outcomes.extend(record.tool_outcomes)
+        self.interrupts = record.interrupts
         self._waiting = WaitingList(record.interrupts, record.interrupt_ids)
 
     # -- what is bound once
@@ -252,7 +257,10 @@ class RequestContext:
                 self.usage += outcome.usage
         self._tool_outcomes.extend(outcomes)
         self.rounds += 1
+        if self.round is not None and not self.round.requests:
+            self.answer_round = self.round
         self.round = None
+        self.interrupts = ()
 
     # -- pausing
 

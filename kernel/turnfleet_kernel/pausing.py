@@ -41,7 +41,7 @@ def record_pause(plan: InvocationPlan, ctx: RequestContext) -> PauseRecord:
 
 
 def _record(plan: InvocationPlan, ctx: RequestContext) -> PauseRecord:
-    before, turn_round = ctx.restored, ctx.round
+    before, turn_round = ctx.restored, ctx.round or ctx.answer_round
     ran_seconds, next_index = ctx.lifecycle.ran_seconds, ctx.next_index
     accepted = turn_round is not None and turn_round.turn is not None
     if before is not None and not accepted and ctx.rounds == before.rounds:
@@ -84,6 +84,8 @@ def _open_round(ctx: RequestContext, turn_round: OpenRound, turn: ModelTurn) -> 
         elif call_id in turn_round.children:
             children[call_id] = turn_round.children[call_id]
     return {
+        "rounds": turn_round.number - 1,
+        "answered": turn_round is ctx.answer_round,
         "turn": replace(
             turn,
             shown=None,

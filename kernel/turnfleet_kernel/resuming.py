@@ -150,6 +150,7 @@ class ReplayConversation:
         """Open what was recorded."""
         self._inner: ConversationPort = inner.inner if isinstance(inner, ReplayConversation) else inner
         self._recorded = record.transcript
+        self._answered = record.answered
 
     @property
     def inner(self) -> ConversationPort:
@@ -167,8 +168,10 @@ class ReplayConversation:
         requests: Sequence[ToolRequest],
         outcomes: Sequence[ToolOutcome],
     ) -> None:
-        """Close a round."""
-        self._inner.close_round(transcript, turn, requests, outcomes)
+        """Close a round; an answer that stood in the recorded transcript is closed already."""
+        if not self._answered:
+            self._inner.close_round(transcript, turn, requests, outcomes)
+        self._answered = False
 
     def messages(self, transcript: Transcript) -> tuple[Any, ...]:
         """Project the transcript."""

@@ -79,11 +79,16 @@ async def walk(
 
 
 async def go_on(
-    plan: InvocationPlan, record: PauseRecord, decisions: dict[str, Decision] | None = None, request: TurnRequest = ASK
+    plan: InvocationPlan,
+    record: PauseRecord,
+    decisions: dict[str, Decision] | None = None,
+    request: TurnRequest = ASK,
+    *,
+    streamed: bool = True,
 ) -> Walk:
     """Resume a recorded run and walk its next invocation."""
     plan, request, ctx = resume(plan, record, request, decisions or {})
-    return await walk(plan, request, context=ctx)
+    return await walk(plan, request, context=ctx, streamed=streamed)
 
 
 def indices(*walks: Walk) -> list[int]:

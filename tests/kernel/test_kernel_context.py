@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ from turnfleet_kernel import (
     Delta,
     InvocationKernel,
     InvocationOutcome,
+    InvocationPlan,
     ModelTurn,
+    PausedOutcome,
     Phase,
     RequestContext,
     ResolvedInputs,
@@ -22,6 +26,7 @@ from turnfleet_kernel import (
     Stage,
     ToolRequest,
     TurnRequest,
+    approval_stage,
     current_call,
     current_run_identity,
 )
@@ -72,35 +77,127 @@ def test_resolved_inputs_are_bound_once() -> None:
         ctx.resolved = ResolvedInputs()  # type: ignore[misc]
 
 
-async def test_two_invocations_share_the_plan_and_nothing_else(kernel: InvocationKernel) -> None:
-    """Hundreds at once keep their ids, notes, call ids and answers apart (RCX-10)."""
+NOTE: ContextVar[str] = ContextVar("note")
+"""A variable of the users' own."""
 
-    class Echo:
-        async def invoke(self, transcript: Any) -> ModelTurn:
-            await asyncio.sleep(0)
-            if transcript[-1]["role"] == "tool":
-                return ModelTurn(str(transcript[-1]["content"]))
-            return ModelTurn(tool_requests=(ToolRequest("c", "who", {"said": transcript[-1]["content"]}),))
 
-        def stream(self, transcript: Any) -> Any:
-            raise AssertionError("nobody asked for deltas")
+class Echo:
+    """A model that calls a tool with the prompt, under the same id in every run, and says what came of it."""
+
+    async def invoke(self, transcript: Any) -> ModelTurn:
+        """Give the next turn."""
+        await asyncio.sleep(0)
+        if transcript[-1]["role"] == "tool":
+            return ModelTurn(str(transcript[-1]["content"]))
+        return ModelTurn(tool_requests=(ToolRequest("c", "who", {"said": transcript[-1]["content"]}),))
+
+    def stream(self, transcript: Any) -> Any:
+        """Give the next turn, whole."""
+        turn = self.invoke(transcript)
+
+        class Round:
+            async def deltas(self) -> AsyncIterator[Delta]:
+                self.turn = await turn
+                yield Delta("text", self.turn.text)
+
+            def result(self) -> ModelTurn:
+                return self.turn
+
+        return Round()
+
+
+def crowd() -> InvocationPlan:
+    """Make a plan whose tool and stage say which run they think they are in, after others had their turn."""
 
     async def who(said: str) -> str:
+        NOTE.set(said)
         await asyncio.sleep(0)
         identity, this = current_run_identity(), current_call()
-        assert identity is not None
-        assert this is not None
-        return f"{said} {identity.run_id} {this.call_id}"
+        return f"{said} {NOTE.get()} {identity and identity.run_id} {this and this.call_id}"
 
     def note(frame: Any) -> None:
         frame.scratch("n").setdefault("run", frame.run.run_id)
         assert frame.scratch("n")["run"] == frame.run.run_id
+        assert current_run_identity() == frame.run
 
-    plan = make_plan(Echo(), tools={"who": who}, stages=[Stage("n", Phase.PRE_MODEL, note)])
-    runs = [kernel.run(plan, TurnRequest(f"p{number}", run_id=f"r{number}")) for number in range(300)]
+    return make_plan(Echo(), tools={"who": who}, stages=[Stage("n", Phase.PRE_MODEL, note)])
+
+
+async def test_two_thousand_invocations_share_the_plan_and_nothing_else(kernel: InvocationKernel) -> None:
+    """At once on one loop: ids, notes, context variables, call ids and answers are kept apart (RCX-7, RCX-10)."""
+    plan = crowd()
+    contexts = [RequestContext(plan, run_id=f"r{number}") for number in range(2000)]
+    runs = [kernel.run(plan, TurnRequest(f"p{number}"), context=ctx) for number, ctx in enumerate(contexts)]
     outcomes = await asyncio.gather(*runs)
     texts = [outcome.text for outcome in outcomes if isinstance(outcome, InvocationOutcome)]
-    assert texts == [f"p{number} r{number} c" for number in range(300)]
+    assert texts == [f"p{number} p{number} r{number} c" for number in range(2000)]
+    assert [list(ctx.call_ids) for ctx in contexts] == [["c"]] * 2000
+    assert len({id(ctx.scratch("n")) for ctx in contexts}) == 2000
+
+
+async def test_one_task_may_walk_many_invocations_by_turns(kernel: InvocationKernel) -> None:
+    """An event of this, an event of that: what is ambient in one is not in the next, nor here (RCX-10)."""
+    plan = crowd()
+    numbers = range(200)
+    streams = {number: kernel.stream(plan, TurnRequest(f"p{number}", run_id=f"r{number}")) for number in numbers}
+    ends: dict[int, Any] = {}
+    while streams:
+        for number, stream in list(streams.items()):
+            event = await anext(stream, None)
+            assert current_run_identity() is None
+            if event is None:
+                del streams[number]
+            else:
+                ends[number] = event
+    assert [ends[number].outcome.text for number in numbers] == [f"p{n} p{n} r{n} c" for n in numbers]
+
+
+async def many_runs(kernel: InvocationKernel, count: int) -> None:
+    """Run one kernel and one plan many times: to the end, to a pause, to an error, and left half-way."""
+    plan = make_plan(Echo(), tools={"who": lambda said: said}, max_model_rounds=3)
+    pausing = make_plan(Echo(), tools={"who": lambda said: said}, stages=[approval_stage(lambda _: True)])
+    failing = make_plan(Echo(), tools={"who": lambda said: said}, stages=[Stage("f", Phase.POST_TOOL, explode)])
+    for number in range(count):
+        match number % 10:
+            case 0:
+                assert isinstance(await kernel.run(pausing, ASK), PausedOutcome)
+            case 1:
+                with pytest.raises(RuntimeError):
+                    await kernel.run(failing, ASK)
+            case 2:
+                stream = kernel.stream(plan, ASK)
+                await anext(stream)
+                await stream.aclose()
+            case _:
+                await kernel.run(plan, ASK)
+
+
+def explode(_: object) -> None:
+    """Fail."""
+    raise RuntimeError("boom")
+
+
+async def growth(runs: int) -> int:
+    """Tell how many blocks of memory more there are after so many runs than before them."""
+    kernel = InvocationKernel()
+    await many_runs(kernel, 300)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    await many_runs(kernel, runs)
+    gc.collect()
+    return sys.getallocatedblocks() - before
+
+
+async def test_a_kernel_does_not_grow_with_its_runs() -> None:
+    """It remembers none of them, however they end (RCX-1, RCX-10)."""
+    assert await growth(1000) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_kernel_does_not_grow_over_fifty_thousand_runs() -> None:
+    """The same, long enough for a byte a run to show (RCX-1, RCX-10)."""
+    assert await growth(50_000) < 1000
 
 
 async def test_nothing_of_an_invocation_outlives_it(kernel: InvocationKernel) -> None:

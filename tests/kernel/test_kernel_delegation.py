@@ -31,6 +31,7 @@ class Slots:
 
     def __init__(self) -> None:
         self.taken: list[int] = []
+        self.story: list[str] = []
         self.open_now: set[int] = set()
 
     def open(self) -> int:
@@ -38,11 +39,18 @@ class Slots:
         slot = len(self.taken)
         self.taken.append(slot)
         self.open_now.add(slot)
+        self.story.append(f"open {self._who()}")
         return slot
 
     async def close(self, token: int) -> None:
         """Give it back."""
         self.open_now.remove(token)
+        self.story.append(f"close {self._who()}")
+
+    @staticmethod
+    def _who() -> str:
+        identity = current_run_identity()
+        return "nobody" if identity is None else identity.run_id
 
 
 def chain(delegation: DelegationContext, depth: int, *, tools: Any = None, **options: Any) -> InvocationPlan:
@@ -132,34 +140,72 @@ async def test_every_delegated_run_holds_one_slot(kernel: InvocationKernel, *, s
     assert (run.delegated, run.delegated_to) == (True, ("level-2",))
 
 
-async def test_siblings_are_kept_apart() -> None:
-    """Four at once: one cancelled run unwinds its own slots, one paused gives its back (DEL-3, DEL-5)."""
+async def family(*, streamed: bool) -> tuple[Slots, Any, Any, list[Any]]:
+    """Run four siblings at once, each three deep: two end, one is cancelled deep down, one pauses deep down."""
     slots = Slots()
     delegation = DelegationContext(snapshots=slots)
-    depths: list[tuple[int, tuple[str, ...]]] = []
+    saw: list[Any] = []
+    both_stuck = asyncio.Event()
 
     def note() -> None:
         delegation.record_delegation("inner")
-        depths.append((delegation.current_depth(), delegation.delegated_to()))
+        identity = current_run_identity()
+        saw.append((identity and identity.run_id, delegation.current_depth(), delegation.delegated_to()))
 
-    def child(name: str, **options: Any) -> Any:
-        plan = make_plan([call("note", "n"), name], tools={"note": note}, name=name, **options)
-        return delegate(InvocationKernel(), delegation, name, plan)
+    async def stuck() -> None:
+        both_stuck.set()
+        await asyncio.Event().wait()
+
+    def sibling(**options: Any) -> Any:
+        tools = {"work": options.pop("work", note)}
+        child = chain(delegation, 2, tools=tools, **options)
+        return delegate(InvocationKernel(), delegation, options.pop("name", "sibling"), child)
+
+    def cut_off(child: Any) -> Any:
+        async def run_and_cancel(prompt: str) -> Any:
+            task = asyncio.ensure_future(child(prompt))
+            await both_stuck.wait()
+            task.cancel()
+            return await task
+
+        return run_and_cancel
 
     tools = {
-        "one": child("one"),
-        "two": child("two"),
-        "three": child("three"),
-        "paused": child("paused", stages=[approval_stage(lambda _: True)]),
+        "one": sibling(),
+        "cancelled": cut_off(sibling(work=stuck)),
+        "two": sibling(),
+        "paused": sibling(stages=[approval_stage(lambda _: True)]),
     }
     asked = calls(*(ToolRequest(name, name, {"prompt": "p"}) for name in tools))
     plan = make_plan([asked, "end"], tools=tools)
     async with delegation.run_scope(identity=RunIdentity.root("r")) as run:
-        seen = await walk(plan, run_id="r")
-    assert (len(slots.taken), slots.open_now) == (4, set())
-    assert depths == [(1, ("inner",))] * 3
-    assert sorted(run.delegated_to) == ["one", "three", "two"]
-    assert [each.call_id for each in seen.ctx.interrupts] == ["paused"]
+        seen = await walk(plan, run_id="r", streamed=streamed)
+    return slots, run, seen, saw
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_siblings_are_kept_apart(*, streamed: bool) -> None:
+    """Depths, tallies and slots of their own; a cancelled one unwinds only its own (DEL-3, DEL-5)."""
+    slots, run, seen, saw = await family(streamed=streamed)
+    assert sorted(saw) == [("r.one.c.c", 3, ("inner",)), ("r.two.c.c", 3, ("inner",))]
+    assert (len(slots.taken), slots.open_now) == (12, set())
+    assert run.delegated_to == ("sibling", "sibling")
+    assert [each.id for each in seen.ctx.interrupts] == ["r.paused:r.paused.c:r.paused.c.c:approval:w"]
+    known = {call_id: each.value or each.error for call_id, each in seen.ctx.round.outcomes.items()}
+    assert known == {
+        "one": "said at 2",
+        "cancelled": "CancelledError: the tool cancelled itself",
+        "two": "said at 2",
+    }
+    reasons = {event.payload["run_id"]: event.event.kind for event in seen.of("child")}
+    assert reasons["r.one"] == "done"
+    assert reasons["r.paused.c.c"] == "approval"
+
+
+async def test_streamed_and_blocking_hold_the_same_slots() -> None:
+    """In the same order, with the same tallies (DEL-3, IPL-2)."""
+    (slots, run, *_), (other_slots, other_run, *_) = await family(streamed=True), await family(streamed=False)
+    assert (slots.story, run.delegated_to) == (other_slots.story, other_run.delegated_to)
 
 
 async def test_a_cancelled_parent_unwinds_its_children() -> None:

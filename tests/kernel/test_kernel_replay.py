@@ -17,6 +17,8 @@ from turnfleet_kernel import (
     Interrupt,
     InvocationKernel,
     InvocationPaused,
+    InvocationPlan,
+    ModelPalette,
     ModelTurn,
     PauseRecord,
     Phase,
@@ -222,13 +224,64 @@ async def test_every_recorded_item_is_needed(name: str) -> None:
     assert await signature(world, record.model_copy(update={name: DROPPED[name]})) != whole
 
 
-async def test_used_ids_are_needed_too() -> None:
-    """Without them a later call, or question, could take the id of an earlier one (HK-3, RES-3, HK-5)."""
+async def test_used_call_ids_are_needed() -> None:
+    """Without them a later call of the provider's could take the id of an earlier one (HK-3, RES-3)."""
+    again = ModelTurn("", UsageDelta(1, 1, 1), "tools", (ToolRequest("a", "echo", {}),))
+    ask = ModelTurn("", UsageDelta(1, 1, 1), "tools", (ToolRequest("q", "ask", {}),))
+
+    def plan() -> InvocationPlan:
+        return make_plan([again, ask, again, "end"], tools={"echo": lambda: 1, "ask": put_question})
+
+    record = (await walk(plan())).record()
+    assert record.call_ids == ("a",)
+    kept = await go_on(plan(), record, {"question": Answer(1)})
+    dropped = await go_on(plan(), record.model_copy(update={"call_ids": ()}), {"question": Answer(1)})
+    assert [each.call_id == "a" for each in kept.ctx.tool_outcomes] == [True, False, False]
+    assert [each.call_id for each in dropped.ctx.tool_outcomes] == ["a", "q", "a"]
+
+
+async def test_used_interrupt_ids_are_needed() -> None:
+    """Without them a later question could take the id of one that was answered (HK-3, HK-5)."""
+    ask = ModelTurn("", UsageDelta(1, 1, 1), "tools", (ToolRequest(None, "ask", {}),))
+
+    def plan() -> InvocationPlan:
+        return make_plan([ask, ask, "end"], tools={"ask": put_question})
+
+    record = (await walk(plan())).record()
+    assert record.interrupt_ids == ("question",)
+    kept = await go_on(plan(), record, {"question": Answer(1)})
+    dropped = await go_on(plan(), record.model_copy(update={"interrupt_ids": ()}), {"question": Answer(1)})
+    assert [each.id for each in kept.ctx.interrupts] == ["question#2"]
+    assert [each.id for each in dropped.ctx.interrupts] == ["question"]
+
+
+async def test_the_chosen_model_is_needed() -> None:
+    """Without it the palette would be asked again, and might say something else (HK-3, IPL-6)."""
+    ask = ModelTurn("", UsageDelta(1, 1, 1), "tools", (ToolRequest("q", "ask", {}),))
+    answers = iter(["one", "two", "two"])
+
+    def plan() -> InvocationPlan:
+        models = {name: ScriptedModel([ask, f"from {name}"]) for name in ("one", "two")}
+        return make_plan(ModelPalette(models, lambda *_: next(answers)), tools={"ask": put_question})
+
+    record = (await walk(plan())).record()
+    kept = await go_on(plan(), record, {"question": Answer(1)})
+    dropped = await go_on(plan(), record.model_copy(update={"model": None}), {"question": Answer(1)})
+    assert (kept.text, dropped.text) == ("from one", "from two")
+
+
+async def test_a_record_names_its_run_and_its_tree() -> None:
+    """And the plan that it goes on with (HK-3, DEL-1)."""
     world, record = await mid_run()
-    assert record.call_ids == ("free-0-0",)
-    assert record.interrupt_ids == ("approval:pay-1-1", "question", "r.child-1-3:approval:pay")
-    assert [(key, each.decision) for key, each in record.decisions.items()] == [("approval:pay-1-1", Approve())]
     assert (record.v, record.plan_id, record.root_run_id) == (1, world.plan.identity.plan_id, "r")
+    child = record.children["child-1-3"]
+    assert (child.run_id, child.root_run_id, child.parent_run_id) == ("r.child-1-3", "r", "r")
+    assert [(key, each.decision) for key, each in record.decisions.items()] == [("approval:pay-1-1", Approve())]
+
+
+def put_question() -> None:
+    """Wait for an answer."""
+    raise InvocationPaused(Interrupt("question", "question"))
 
 
 async def test_the_recorded_accumulators_are_those_before_the_paused_turn() -> None:

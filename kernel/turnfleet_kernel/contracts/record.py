@@ -55,6 +55,8 @@ class PauseRecord(BaseModel):
     """What the conversation port dumped: the transcript without the open round."""
     turn: ModelTurn | None = None
     """The open round's turn, its requests with their reserved ids, before any stage amended them."""
+    answered: bool = False
+    """Whether the turn is the run's answer and stands in the transcript already: only the end is to be done again."""
     shown: tuple[Delta, ...] = ()
     outcomes: dict[str, ToolOutcome] = {}
     """Known outcomes of the open round, by call id."""
