@@ -16,7 +16,7 @@ class SentinelPair:
     """`with SentinelPair() as pair:` gives a master, its replica, and one sentinel whose word is enough."""
 
     def __init__(self) -> None:
-        self.master = RedisServer()
+        self.master = RedisServer("--repl-diskless-sync-delay", "0")
         self.replica = RedisServer("--replicaof", "127.0.0.1", str(self.master.port))
         self._port = free_port()
         self._stack = ExitStack()
@@ -27,20 +27,24 @@ class SentinelPair:
         return f"redis+sentinel://127.0.0.1:{self._port}/{SERVICE}/0"
 
     def __enter__(self) -> Self:
-        for server in (self.master, self.replica):
-            self._stack.callback(server.close)
-            server.start()
-        settings = self.master.folder / "sentinel.conf"
-        settings.write_text(
-            f"port {self._port}\nbind 127.0.0.1\ndir {self.master.folder}\n"
-            f"sentinel monitor {SERVICE} 127.0.0.1 {self.master.port} 1\n"
-            f"sentinel down-after-milliseconds {SERVICE} 1000\nsentinel failover-timeout {SERVICE} 3000\n"
-        )
-        command = [server_binary(), str(settings), "--sentinel"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self._stack.callback(process.wait, 20)
-        self._stack.callback(process.kill)
-        eventually(self._complete, 30, what="the sentinel knows the replica, and that is in step")
+        with ExitStack() as stack:
+            for server in (self.master, self.replica):
+                stack.callback(server.close)
+                # Asked kindly while it writes its first append-only file, a replica stays.
+                stack.callback(server.kill)
+                server.start()
+            settings = self.master.folder / "sentinel.conf"
+            settings.write_text(
+                f"port {self._port}\nbind 127.0.0.1\ndir {self.master.folder}\n"
+                f"sentinel monitor {SERVICE} 127.0.0.1 {self.master.port} 1\n"
+                f"sentinel down-after-milliseconds {SERVICE} 1000\nsentinel failover-timeout {SERVICE} 3000\n"
+            )
+            command = [server_binary(), str(settings), "--sentinel"]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(process.wait, 20)
+            stack.callback(process.kill)
+            eventually(self._complete, 30, what="the sentinel knows the replica, and that is in step")
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
