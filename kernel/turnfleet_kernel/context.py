@@ -40,6 +40,9 @@ T = TypeVar("T")
 class RequestContext:
     """The state of one invocation (RCX-1): made for it, written by the kernel alone, refused for a second one.
 
+    Each slot has one writer (RCX-2): this class by way of its operations, but for ``transcript`` (the phases),
+    ``model_name`` (the palette) and ``cancelled`` (the runner, when the end is known).
+
     Everything may be read while the run is alive; of use to port wrappers are ``identity``, ``resolved``,
     ``model_name`` (the palette's choice), ``round`` (the open round), ``transcript`` and ``next_index``. After the
     run ``report`` tells how it ended, and ``usage``, ``text``, ``messages``, ``tool_outcomes``, ``stop_reason`` and

@@ -48,7 +48,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Somebody cancelled the run, or its consumer left: nobody is there to be shown anything."""
+    """Somebody cancelled the run (CXL-3), or its consumer left (CXL-5): nobody is there to be shown anything."""
 
     error: BaseException
     reason: Literal["cancelled", "disconnected"]

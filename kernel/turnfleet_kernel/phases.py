@@ -70,6 +70,10 @@ class KernelPhases:
         ctx.transcript = plan.bindings.conversation.open_turn(assembly)
         return ctx.transcript, tuple(ctx.traces)
 
+    def adopt_transcript(self, ctx: RequestContext, transcript: Transcript) -> None:
+        """Go on with the transcript that post-tool stages left (STG-3)."""
+        ctx.transcript = transcript
+
     def limit_reached(self, plan: InvocationPlan, ctx: RequestContext) -> str | None:
         """Give the stop reason of the limit that forbids another model round, None if none does (STG-6)."""
         limits = plan.limits

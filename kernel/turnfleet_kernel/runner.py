@@ -146,7 +146,7 @@ async def _phases(  # noqa: C901, PLR0912, PLR0915 - the loop is one place, read
         conversation.close_round(ctx.transcript, turn, requests, outcomes)
         kernel.record_tools(ctx, outcomes)
         if Phase.POST_TOOL in staged:
-            ctx.transcript = await rungs.dispatch_post_tool(ctx.transcript, turn, requests, outcomes)
+            kernel.adopt_transcript(ctx, await rungs.dispatch_post_tool(ctx.transcript, turn, requests, outcomes))
             yield observation.stage_events()
 
     await kernel.finish(plan, ctx, ctx.transcript, limit=limit)

@@ -1,16 +1,19 @@
 """The request context: one invocation, one plan, and everything it owns ends with it."""
 
+import ast
 import asyncio
 import gc
 import sys
 import weakref
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel.kit import ASK, walk
 
+import turnfleet_kernel
 from turnfleet_kernel import (
     ContractViolationError,
     Delta,
@@ -65,6 +68,36 @@ def test_one_context_is_one_run() -> None:
     """Arguments that name different runs are refused (RCX-1)."""
     with pytest.raises(ContractViolationError, match="a, b"):
         RequestContext(make_plan(["x"]), run_id="a", identity=RunIdentity.root("b"))
+
+
+class Assigned(ast.NodeVisitor):
+    """Finds who assigns to attributes of a context: by slot, the modules that do."""
+
+    def __init__(self) -> None:
+        self.module = ""
+        self.writers: dict[str, set[str]] = {}
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """Note an assignment to ``ctx.slot`` or ``self._ctx.slot``."""
+        owner = node.value
+        named = getattr(owner, "id", getattr(owner, "attr", ""))
+        of_context = named in {"ctx", "_ctx", "context"} or (self.module == "context" and named == "self")
+        if of_context and isinstance(node.ctx, ast.Store | ast.Del):
+            self.writers.setdefault(node.attr, set()).add(self.module)
+        self.generic_visit(node)
+
+
+def test_every_slot_of_a_context_has_one_writer() -> None:
+    """Whoever looks for who changed it has one place to look (RCX-2)."""
+    found = Assigned()
+    folder = Path(turnfleet_kernel.__path__[0])
+    for source in folder.rglob("*.py"):
+        found.module = source.stem
+        found.visit(ast.parse(source.read_text(encoding="utf-8")))
+    others = {"transcript": "phases", "model_name": "palette", "cancelled": "runner"}
+    for slot in RequestContext.__slots__:
+        # Every slot is first set where it is declared.
+        assert found.writers.get(slot, set()) - {others.get(slot, "context")} <= {"context"}, slot
 
 
 def test_resolved_inputs_are_bound_once() -> None:

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from kernel.kit import ASK, walk
+from kernel.kit import ASK, go_on, walk
 
 from turnfleet_kernel import (
+    Approve,
     Interrupt,
     InvocationKernel,
     InvocationOutcome,
@@ -146,14 +147,21 @@ async def test_an_unknown_tool_is_an_outcome() -> None:
 
 
 async def test_a_pause_cuts_nothing_off() -> None:
-    """Of four calls, three at once, one pauses: what runs ends and is recorded, the last never starts (TOL-4)."""
+    """Of four calls, three at once, one pauses: what runs ends and is recorded, the last never starts (TOL-4).
+
+    When the run goes on, exactly the call that waited and the one that had not started are made (HK-4).
+    """
     ran: list[str] = []
     paused = asyncio.Event()
 
-    async def asks() -> None:
+    async def asks() -> str:
         ran.append("asks")
         paused.set()
-        raise InvocationPaused(Interrupt("ok?", "question"))
+        this = current_call()
+        assert this is not None
+        if "ok?" not in this.decisions:
+            raise InvocationPaused(Interrupt("ok?", "approval"))
+        return "a"
 
     async def slow() -> str:
         ran.append("slow")
@@ -162,12 +170,18 @@ async def test_a_pause_cuts_nothing_off() -> None:
         ran.append("slow ended")
         return "s"
 
-    tools: dict[str, Any] = {"asks": asks, "quick": lambda: ran.append("quick"), "slow": slow, "never": fails}
-    seen = await walk(make_plan([asking("asks", "slow", "quick", "never")], tools=tools, max_parallel_tools=3))
+    tools: dict[str, Any] = {"asks": asks, "slow": slow, "quick": lambda: ran.append("quick"), "late": lambda: "l"}
+    plan = make_plan([asking("asks", "slow", "quick", "late"), "end"], tools=tools, max_parallel_tools=3)
+    seen = await walk(plan)
     assert ran == ["asks", "slow", "quick", "slow ended"]
     assert [event.call_id for event in seen.of("tool_result")] == ["slow", "quick"]
     assert [interrupt.call_id for interrupt in seen.ctx.interrupts] == ["asks"]
-    assert (seen.kinds[-1], seen.raised, seen.report.reason) == ("question", None, "paused")
+    assert (seen.kinds[-1], seen.raised, seen.report.reason) == ("approval", None, "paused")
+    ran.clear()
+    last = await go_on(plan, seen.record(), {"ok?": Approve()})
+    assert ran == ["asks"]
+    assert [each.value for each in last.ctx.tool_outcomes] == ["a", "s", None, "l"]
+    assert [event.call_id for event in last.of("tool_result")] == ["asks", "late"]
 
 
 async def test_several_pauses_leave_together() -> None:
