@@ -27,8 +27,8 @@ def with_trim(shop: Shop) -> Shop:
 
     @registry.tool(idempotent=True)
     async def trim(context: ToolContext) -> str:
-        """Drop all but the last batch of events."""
-        await shop.executor.client.xtrim(shop.keys.events("run"), maxlen=1)
+        """Drop all events so far."""
+        await shop.executor.client.xtrim(shop.keys.events("run"), maxlen=0, approximate=False)
         return "trimmed"
 
     return replace(shop, registry=registry)
