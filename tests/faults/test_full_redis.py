@@ -24,7 +24,7 @@ def test_a_full_server_refuses_new_work_and_lets_all_that_runs_come_to_its_end(
         assert refused.value.run_id == "one-too-many"
         begun = [run for run in runs if site.marks(f"nap:{run.run_id}:")]
         site.check(begun)
-        always(lambda: site.workers[0].running, 3, what="the worker lives")
+        always(lambda: site.workers[0].running, 1, what="the worker lives")
         assert {run.run_id: run.status().state for run in runs if run not in begun} == {
             run.run_id: "queued" for run in runs if run not in begun
         }

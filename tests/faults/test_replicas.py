@@ -21,13 +21,19 @@ from turnfleet.store.replicas import LOOK_SECONDS, SHORT_LOOK_SECONDS, Replicas
 @pytest.fixture
 def replica(own_redis: RedisServer) -> Iterator[RedisServer]:
     """Give a replica of this test's server, in step with it."""
-    with redis.Redis.from_url(own_redis.url) as master:
-        master.config_set("repl-diskless-sync-delay", "0")
     server = RedisServer("--replicaof", "127.0.0.1", str(own_redis.port))
     try:
-        server.start()
-        with redis.Redis(port=server.port) as client:
-            eventually(lambda: client.info("replication")["master_link_status"] == "up", 30)
+        with redis.Redis.from_url(own_redis.url) as master, redis.Redis(port=server.port) as client:
+            master.config_set("repl-diskless-sync-delay", "0")
+            server.start()
+
+            def at_rest() -> bool:
+                state = client.info()
+                return state["master_link_status"] == "up" and not state["aof_rewrite_in_progress"]
+
+            eventually(at_rest, 30, what="the replica is in step")
+            eventually(lambda: master.wait(1, 1_000) == 1, 30, what="the replica confirms writes")
+            master.config_resetstat()
         yield server
     finally:
         server.kill()  # asked kindly while it writes its first append-only file, a replica stays
