@@ -20,26 +20,32 @@ SPEC = PlanSpec(name="p", model="m", tools=("act",))
 
 
 class Floor:
-    """Runs whose one tool waits until it is let go, by run id."""
+    """Runs whose one tool waits until it is let go, twice a run."""
 
     def __init__(self, shop: Shop) -> None:
         self.begun: list[str] = []
         self._gates: dict[str, asyncio.Event] = {}
         registry = Registry()
-        registry.model("m", ScriptedModel([ModelTurn("", tool_requests=(ToolRequest("c", "act", {}),)), "done"]))
+        turns = [ModelTurn("", tool_requests=(ToolRequest(call_id, "act", {}),)) for call_id in ("first", "second")]
+        registry.model("m", ScriptedModel([*turns, "done"]))
 
         @registry.tool(idempotent=True)
         async def act(context: ToolContext) -> str:
             """Wait."""
             self.begun.append(context.run_id)
-            await self.gate(context.run_id).wait()
+            await self.gate(context.run_id, context.call_id).wait()
             return "acted"
 
         self.shop = replace(shop, registry=registry)
 
-    def gate(self, run_id: str) -> asyncio.Event:
-        """Give what a run's tool waits for."""
-        return self._gates.setdefault(run_id, asyncio.Event())
+    def gate(self, run_id: str, call_id: str) -> asyncio.Event:
+        """Give what a run's call waits for."""
+        return self._gates.setdefault(f"{run_id}/{call_id}", asyncio.Event())
+
+    def release(self, run_id: str) -> None:
+        """Let both calls of a run end."""
+        for call_id in ("first", "second"):
+            self.gate(run_id, call_id).set()
 
     async def suspect(self, run_id: str) -> None:
         """Enqueue a run, and let it lose two workers in a row in the middle of its call."""
@@ -95,15 +101,18 @@ async def test_neighbours_hand_over_and_stay_away_until_the_suspects_journal_mov
         await until(lambda: process.host.handing_over)
         # It waits, and is in nobody's hands meanwhile: were this process to die now, it had lost nothing.
         assert (await floor.status("suspect")).state == "queued"
-        floor.gate("neighbour").set()
+        floor.release("neighbour")
         assert (await neighbour)["state"] == "queued"
         await floor.until_begun("suspect")
         again = asyncio.ensure_future(process.message("neighbour"))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(again), 0.3)
         assert (process.host.in_flight, (await floor.status("neighbour")).state) == (1, "queued")
-        floor.gate("suspect").set()
-        assert (await again)["state"] == (await suspect)["state"] == "completed"
+        floor.gate("suspect", "first").set()
+        assert (await again)["state"] == "completed"
+        assert not suspect.done()
+        floor.release("suspect")
+        assert (await suspect)["state"] == "completed"
     assert [(await floor.status(name)).losses for name in ("suspect", "neighbour")] == [0, 0]
 
 
@@ -118,11 +127,11 @@ async def test_a_suspect_does_not_cut_off_a_long_call(floor: Floor, redis_url: s
             await process.message("suspect")
         status = await floor.status("suspect")
         assert (status.state, status.losses) == ("queued", 2)
-        floor.gate("neighbour").set()
+        floor.release("neighbour")
         # The neighbour was never handed over: it goes on in the claim that it has.
         assert (await neighbour)["state"] == "completed"
         assert (await floor.status("neighbour")).attempt == 1
-        floor.gate("suspect").set()
+        floor.release("suspect")
         assert (await process.message("suspect"))["state"] == "completed"
 
 
@@ -137,8 +146,8 @@ async def test_a_suspect_that_has_got_somewhere_makes_room_for_the_next(floor: F
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(two), 0.3)
         assert floor.begun == ["one"]
-        floor.gate("two").set()
-        floor.gate("one").set()
+        floor.release("two")
+        floor.release("one")
         await asyncio.gather(one, two)
         for name in ("one", "two"):
             if (await floor.status(name)).state == "queued":  # handed over to let the other be alone
@@ -171,3 +180,21 @@ async def test_nobody_waits_behind_a_suspect_for_a_process_that_ends() -> None:
     assert (await second, await third) == (False, "let go")
     first.cancel()
     await asyncio.wait({first})
+
+
+async def test_of_two_suspects_one_waits_for_the_other() -> None:
+    """Both were refused while neighbours were at work; they do not get to be alone together."""
+    apart, order = Apart(60), []
+
+    async def suspect(name: str, over: asyncio.Event) -> None:
+        async with apart.alone(name) as alone:
+            order.append((name, alone))
+            await over.wait()
+
+    over = asyncio.Event()
+    both = [asyncio.ensure_future(suspect("one", over)), asyncio.ensure_future(suspect("two", over))]
+    await asyncio.wait(both, timeout=0.1)
+    assert order == [("one", True)]
+    over.set()
+    await asyncio.gather(*both)
+    assert order == [("one", True), ("two", True)]
