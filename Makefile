@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := kernel producer worker tests
+SOURCES := kernel producer worker compose tests
 ARGS ?=
 
 .PHONY: demo test test-all test-slow check format lock clean help
@@ -43,6 +43,11 @@ format: $(READY) ## Rewrite the sources in the house format
 lock: ## Resolve pyproject.toml anew into requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock
+	uv pip compile pyproject.toml --extra worker --extra models --extra monitor --constraint requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
+		--output-file compose/requirements.lock
+	uv pip compile compose/build.in --constraint requirements.lock --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file compose/build.lock
 
 clean: ## Remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

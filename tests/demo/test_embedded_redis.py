@@ -14,9 +14,9 @@ from support.command_line import command_of
 from support.redis_server import RedisServer, free_port
 from support.waiting import eventually
 
-from turnfleet_worker.commands.processes import Children
-from turnfleet_worker.commands.signals import Signals, Stopped
-from turnfleet_worker.embedded import RedisMissingError, Server, find_servers, open_redis, without_password
+from turnfleet_worker.local.embedded import RedisMissingError, Server, find_servers, open_redis, without_password
+from turnfleet_worker.local.processes import Children
+from turnfleet_worker.local.signals import Signals, Stopped
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ def test_children_do_not_outlive_a_command_that_is_killed(tmp_path: Path) -> Non
         """
         import sys
         from pathlib import Path
-        from turnfleet_worker.commands.processes import Children
-        from turnfleet_worker.commands.signals import Signals
+        from turnfleet_worker.local.processes import Children
+        from turnfleet_worker.local.signals import Signals
         with Signals() as signals, Children(signals) as children:
             child = children.start("sleeper", ["sleep", "60"], log=Path(sys.argv[1]))
             print(child.process.pid, flush=True)

@@ -13,8 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from turnfleet_worker.commands.processes import Child, Children
-from turnfleet_worker.commands.session import worker_command
+from turnfleet_worker.local.processes import Child, Children
+from turnfleet_worker.local.session import worker_command
 
 APP: Final = "turnfleet_worker.chaos.fleet"
 CONCURRENCY: Final = 16

@@ -24,7 +24,7 @@ from turnfleet_worker.chaos.server import ChaosRedis, choose_servers
 from turnfleet_worker.chaos.show import Progress, Show
 from turnfleet_worker.chaos.verdict import End, Evidence, judge
 from turnfleet_worker.chaos.workload import Script, write_scripts
-from turnfleet_worker.commands.session import Session
+from turnfleet_worker.local.session import Session
 
 FLEET: Final = "chaos"
 READY_SECONDS: Final = 60.0

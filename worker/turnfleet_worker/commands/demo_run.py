@@ -22,9 +22,9 @@ from turnfleet_kernel.contracts.events import PAUSE_KINDS, KernelEvent
 from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.errors import TurnfleetError
-from turnfleet_worker.commands.session import Session
 from turnfleet_worker.demo import byhand, job
-from turnfleet_worker.embedded import EmbeddedRedis
+from turnfleet_worker.local.embedded import EmbeddedRedis
+from turnfleet_worker.local.session import Session
 
 APP = "turnfleet_worker.demo.fleet"
 FLEET = "demo"

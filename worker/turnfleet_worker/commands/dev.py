@@ -11,8 +11,8 @@ from turnfleet import Fleet
 from turnfleet.cli.options import Connection, connected
 from turnfleet_worker.commands.demo_run import fleet_environment
 from turnfleet_worker.commands.registry_app import APP_VARIABLE, load_registry
-from turnfleet_worker.commands.session import Session, worker_command
-from turnfleet_worker.embedded import without_password
+from turnfleet_worker.local.embedded import without_password
+from turnfleet_worker.local.session import Session, worker_command
 
 APP = "turnfleet_worker.commands.registry_app"
 FLOWER_READY_SECONDS = 30.0

