@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SOURCES := kernel producer worker compose tests
 ARGS ?=
 
-.PHONY: demo test test-all test-slow check format lock clean help
+.PHONY: demo test test-all test-slow check bench format lock clean help
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -35,6 +35,11 @@ check: $(READY) ## Format, lint, types, architecture
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
+	$(BIN)/python tests/tools/contract_table.py --check
+
+bench: $(READY) ## Measure what a run costs; peers are compared where they are installed (docs/benchmarks.md)
+	$(BIN)/python tests/benchmarks/journal_bytes.py
+	$(BIN)/python tests/benchmarks/kernel_overhead.py $(ARGS)
 
 format: $(READY) ## Rewrite the sources in the house format
 	$(BIN)/ruff format $(SOURCES)

@@ -31,7 +31,7 @@ from turnfleet_worker.invocation import Bench, Invocation, Left
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.people import MILLISECONDS
-from turnfleet_worker.persistence import persist
+from turnfleet_worker.persistence import outlast, persist
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.preconditions import check_store
@@ -91,14 +91,20 @@ class WorkerHost:
         return len(self._running)
 
     async def start(self) -> None:
-        """Check the store, announce the worker, and start heartbeat, sweep and control. Raises `TurnfleetError`."""
+        """Check the store, announce the worker, and start heartbeat, sweep and control.
+
+        Waits for a store that is away, as Celery waits for its broker. Raises `UnsafeStore`.
+        """
         self._loop = asyncio.get_running_loop()
-        await check_store(self._bench.executor.client, allow_eviction=self._parts.allow_eviction)
-        await self._parts.announcer.announce()
+        await outlast(self._enter)
         self._parts.heartbeat.start()
         self._parts.control.start()
         self._spawn(self._parts.announcer.run(), "announce")
         self._spawn(self._parts.sweeper.run(), "sweep")
+
+    async def _enter(self) -> None:
+        await check_store(self._bench.executor.client, allow_eviction=self._parts.allow_eviction)
+        await self._parts.announcer.announce()
 
     def drain(self) -> None:
         """Claim nothing more; running invocations hand over at their next journal point. Safe from any thread."""

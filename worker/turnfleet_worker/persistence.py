@@ -6,6 +6,7 @@ whose reply was lost changes nothing. An outage therefore makes a run wait, and 
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from turnfleet.errors import FleetUnavailable
@@ -25,10 +26,15 @@ async def persist(executor: AsyncExecutor, command: Command[T]) -> T:
 
     Cancellation ends the wait. Errors that are answers (`ClaimLost`, `IllegalTransition`, ...) pass through.
     """
+    return await outlast(lambda: executor.execute(command))
+
+
+async def outlast(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Attempt something that may be repeated until the store answers."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
-            return await executor.execute(command)
+            return await attempt()
         except FleetUnavailable as error:
             if pause == FIRST_PAUSE_SECONDS:
                 _log.warning("the run store does not answer (%s); trying again until it does", error)
