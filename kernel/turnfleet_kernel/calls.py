@@ -106,6 +106,6 @@ def charged(outcome: ToolOutcome) -> ToolOutcome:
     The kernel does this to every outcome; who keeps outcomes below it (a journal) does it before keeping them.
     """
     call = current_call()
-    if call is None or not call.usage or outcome.usage:
+    if call is None or call.usage is NO_USAGE or outcome.usage:
         return outcome
     return replace(outcome, usage=call.usage)

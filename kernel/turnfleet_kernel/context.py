@@ -24,7 +24,7 @@ from turnfleet_kernel.contracts.values import (
 )
 from turnfleet_kernel.emitter import Emitter
 from turnfleet_kernel.errors import ContractViolationError
-from turnfleet_kernel.identity import Ambient, current_ambient
+from turnfleet_kernel.identity import Ambient, current_ambient, identify
 from turnfleet_kernel.lifecycle import RunLifecycle
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.ports import Transcript
@@ -100,7 +100,7 @@ class RequestContext:
         """
         clock = plan.bindings.clock
         self.plan = plan
-        self.identity = _identify(plan, run_id, restored, identity)
+        self.identity = identify(plan.identity.plan_id, plan.bindings.ids, run_id, restored, identity)
         self.run_id = self.identity.run_id
         self.started: datetime = clock.now()
         around = current_ambient() if self.identity.parent_run_id is not None else None
@@ -324,20 +324,3 @@ class RequestContext:
     async def teardown(self, reason: str) -> TeardownReport:
         """End the invocation, once; asked again, the same report (RCX-11)."""
         return await self.lifecycle.teardown(reason)
-
-
-def _identify(
-    plan: InvocationPlan, run_id: str | None, restored: PauseRecord | None, identity: RunIdentity | None
-) -> RunIdentity:
-    named = {name for name in (run_id, restored and restored.run_id, identity and identity.run_id) if name}
-    if len(named) > 1:
-        raise ContractViolationError(f"one context cannot serve several runs: {', '.join(sorted(named))}")
-    if restored is not None and restored.plan_id != plan.identity.plan_id:
-        msg = f"run {restored.run_id} was recorded with plan {restored.plan_id}, not {plan.identity.plan_id}"
-        raise ContractViolationError(msg)
-    if identity is not None:
-        return identity
-    if restored is not None:
-        depth = 0 if restored.parent_run_id is None else 1
-        return RunIdentity(restored.run_id, restored.root_run_id, restored.parent_run_id, depth)
-    return RunIdentity.root(named.pop() if named else plan.bindings.ids.new())

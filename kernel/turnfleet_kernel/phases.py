@@ -86,12 +86,12 @@ class KernelPhases:
 
     def reserve_requests(self, ctx: RequestContext, turn: ModelTurn) -> tuple[ToolRequest, ...]:
         """Give the turn's requests with call ids that are unique in the run (RES-3)."""
-        return tuple(ctx.reserve(request) for request in turn.tool_requests)
+        return tuple(map(ctx.reserve, turn.tool_requests))
 
     def accept_turn(self, ctx: RequestContext, turn: ModelTurn) -> tuple[ToolRequest, ...]:
         """Absorb a turn that post-model accepted; gives its requests as reserved."""
         ctx.absorb(turn.text, turn.usage, turn.stop_reason)
-        requests = self.reserve_requests(ctx, turn)
+        requests = self.reserve_requests(ctx, turn) if turn.tool_requests else ()
         ctx.accept_turn(turn, requests)
         return requests
 

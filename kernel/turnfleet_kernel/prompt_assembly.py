@@ -49,5 +49,5 @@ async def run_prompt_assembly(
     assembly = assemble_prompt(plan, request)
     if rungs.has(Phase.COMPILE):
         assembly = await rungs.dispatch_compile(assembly)
-    rungs.assembly = assembly
+    rungs.settle(assembly)
     return assembly

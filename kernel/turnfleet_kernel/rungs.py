@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from inspect import isawaitable
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from turnfleet_kernel.contracts.values import (
     TurnRequest,
 )
 from turnfleet_kernel.errors import ContractViolationError
-from turnfleet_kernel.frame import StageFrame
+from turnfleet_kernel.frame import Around, StageFrame
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.ports import Transcript
 from turnfleet_kernel.teardown import describe
@@ -46,7 +46,7 @@ _NOTHING = StageResult()
 class CapabilityRungs:
     """The stages of one invocation. Traces are left on the context, also when a stage fails."""
 
-    __slots__ = ("_ctx", "_handlers", "_plan", "_request", "assembly")
+    __slots__ = ("_around", "_ctx", "_handlers", "_plan")
 
     def __init__(
         self,
@@ -58,10 +58,12 @@ class CapabilityRungs:
         """Attach to an invocation; ``handlers`` replaces the handlers of stages by their id."""
         self._plan = plan
         self._ctx = ctx
-        self._request = request
         self._handlers = handlers or {}
-        self.assembly: PromptAssembly | None = None
-        """What the turn was opened with."""
+        self._around = Around(plan, request, ctx.identity, ctx.scratch, ctx.resolved)
+
+    def settle(self, assembly: PromptAssembly) -> None:
+        """Show stages from here on what the inputs were resolved to, and the assembly as it is now."""
+        self._around = replace(self._around, resolved=self._ctx.resolved, assembly=assembly)
 
     def has(self, phase: Phase) -> bool:
         """Tell whether a phase holds any stage: an empty one is not dispatched."""
@@ -74,7 +76,7 @@ class CapabilityRungs:
             ContractViolationError: a key published twice; names the stage.
         """
         published: dict[str, Any] = {}
-        frame = self._frame(Phase.RESOLVE)
+        frame = StageFrame(self._around, Phase.RESOLVE)
         for stage in self._plan.stage_program.by_phase[Phase.RESOLVE]:
             for key, value in ((await self._run(stage, frame)).publish or {}).items():
                 if key in published or key == "decisions":
@@ -84,20 +86,18 @@ class CapabilityRungs:
 
     async def dispatch_compile(self, assembly: PromptAssembly) -> PromptAssembly:
         """Run the COMPILE stages; each sees the assembly that the one before left."""
-        frame = replace(self._frame(Phase.COMPILE), assembly=assembly)
         for stage in self._plan.stage_program.by_phase[Phase.COMPILE]:
-            amended = (await self._run(stage, frame)).assembly
-            if amended is not None:
-                frame = replace(frame, assembly=amended)
-        return frame.assembly or assembly
+            self.settle(assembly)
+            assembly = (await self._run(stage, StageFrame(self._around, Phase.COMPILE))).assembly or assembly
+        return assembly
 
-    async def dispatch_pre_model(self, transcript: Transcript) -> None:
+    def dispatch_pre_model(self, transcript: Transcript) -> Awaitable[None]:
         """Run the stages before a model call."""
-        await self._run_all(self._frame(Phase.PRE_MODEL, transcript))
+        return self._run_all(StageFrame(self._around, Phase.PRE_MODEL, transcript))
 
-    async def dispatch_post_model(self, transcript: Transcript, turn: ModelTurn) -> None:
+    def dispatch_post_model(self, transcript: Transcript, turn: ModelTurn) -> Awaitable[None]:
         """Run the stages that judge a finished turn before withheld text of it leaves."""
-        await self._run_all(self._frame(Phase.POST_MODEL, transcript, turn))
+        return self._run_all(StageFrame(self._around, Phase.POST_MODEL, transcript, turn))
 
     async def dispatch_pre_tool(
         self, transcript: Transcript, turn: ModelTurn, requests: tuple[ToolRequest, ...]
@@ -109,7 +109,7 @@ class CapabilityRungs:
             InvocationPaused: a stage waits for people; no call of the round has started.
         """
         turn_round = self._ctx.current_round
-        frame = self._frame(Phase.PRE_TOOL, transcript, turn, requests)
+        frame = StageFrame(self._around, Phase.PRE_TOOL, transcript, turn, requests)
         if turn_round.replayed:
             frame = replace(frame, decided=turn_round.decisions, known=MappingProxyType(turn_round.outcomes))
         for stage in self._plan.stage_program.by_phase[Phase.PRE_TOOL]:
@@ -126,41 +126,18 @@ class CapabilityRungs:
         outcomes: tuple[ToolOutcome, ...],
     ) -> Transcript:
         """Run the stages after a round was closed; gives the transcript, possibly replaced."""
-        frame = self._frame(Phase.POST_TOOL, transcript, turn, requests, outcomes)
+        frame = StageFrame(self._around, Phase.POST_TOOL, transcript, turn, requests, outcomes)
         for stage in self._plan.stage_program.by_phase[Phase.POST_TOOL]:
             replacement = (await self._run(stage, frame)).transcript
             if replacement is not None:
                 frame = replace(frame, transcript=replacement)
         return frame.transcript
 
-    async def dispatch_finalize(self, transcript: Transcript) -> None:
+    def dispatch_finalize(self, transcript: Transcript) -> Awaitable[None]:
         """Run the stages that commit a finished run."""
-        await self._run_all(self._frame(Phase.FINALIZE, transcript, outcomes=self._ctx.tool_outcomes))
+        return self._run_all(StageFrame(self._around, Phase.FINALIZE, transcript, outcomes=self._ctx.tool_outcomes))
 
     # -- one stage
-
-    def _frame(
-        self,
-        phase: Phase,
-        transcript: Transcript = None,
-        turn: ModelTurn | None = None,
-        requests: tuple[ToolRequest, ...] | None = None,
-        outcomes: tuple[ToolOutcome, ...] | None = None,
-    ) -> StageFrame:
-        ctx = self._ctx
-        return StageFrame(
-            self._plan,
-            self._request,
-            phase,
-            ctx.identity,
-            ctx.scratch,
-            ctx.resolved,
-            self.assembly,
-            transcript,
-            turn,
-            requests,
-            outcomes,
-        )
 
     async def _run_all(self, frame: StageFrame) -> None:
         for stage in self._plan.stage_program.by_phase[frame.phase]:

@@ -329,9 +329,10 @@ async def test_what_was_open_stays_open_over_a_hand_over() -> None:
     plan = job(points)
     first = await walk(plan, run_id="r")
     second = await go_on(plan, first.record(), {"approval:pay": Approve()})
-    points.cut_at = len(points.passed)
+    points.cut_at = len(points.passed) + 3
     third = await go_on(plan, second.record(), {"r.child:approval:c": Approve()})
     assert isinstance(third.raised, InvocationPreempted)
+    assert points.passed[-1] == "tool called"
     points.cut_at = None
     fourth = await go_on(plan, third.record())
     assert [each.id for each in fourth.ctx.interrupts] == ["which"]

@@ -75,7 +75,7 @@ def ask(*_: object, **__: object) -> None:
 def steps(tool: Callable[..., Any] = lambda: 1, **options: Any) -> InvocationPlan:
     """Make a plan of two rounds, one tool call in the first."""
     model = options.pop("model", [call("t", "c1"), "the end"])
-    return make_plan(model, tools=options.pop("tools", {"t": tool}), teardown_grace_seconds=0.05, **options)
+    return make_plan(model, tools=options.pop("tools", {"t": tool}), **options)
 
 
 class StuckModel:
@@ -407,7 +407,7 @@ async def test_running_tools_are_cancelled_and_awaited() -> None:
 
     asked = calls(ToolRequest("p", "polite", {}), ToolRequest("s", "stubborn", {}))
     tools: dict[str, Any] = {"polite": polite, "stubborn": stubborn}
-    plan = make_plan([asked], tools=tools, sink=Sink(), deadline_seconds=0.02, teardown_grace_seconds=0.03)
+    plan = make_plan([asked], tools=tools, sink=Sink(), deadline_seconds=0.3, teardown_grace_seconds=0.1)
     seen = await walk(plan)
     assert story == ["usage", "tool_call", "tool_call", "ignored", "cleaned up", "error"]
     assert seen.report.overran == ("tool stubborn (s)",)
@@ -604,11 +604,13 @@ async def fail_later() -> None:
     raise ConnectionError("cut")
 
 
-@pytest.mark.parametrize(("then", "kind"), [(None, "done"), (fail_later, "error"), (forever, "error")])
-async def test_the_stream_of_a_model_is_closed_on_every_path(then: Any, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("then", "deadline", "kind"), [(None, None, "done"), (fail_later, None, "error"), (forever, 0.05, "error")]
+)
+async def test_the_stream_of_a_model_is_closed_on_every_path(then: Any, deadline: float | None, kind: str) -> None:
     """Exhausted, failed, or cut off by the deadline: by the runner, not by chance when it is forgotten (RCX-11)."""
     model = Pieces(then)
-    seen = await walk(steps(model=model, deadline_seconds=0.05))
+    seen = await walk(steps(model=model, deadline_seconds=deadline))
     assert (seen.kinds[-1], model.closed) == (kind, 1)
 
 

@@ -1,5 +1,6 @@
 """Stages: what they see, what they may hand back, and what their failure means."""
 
+import asyncio
 import io
 from typing import Any
 
@@ -13,9 +14,10 @@ from turnfleet_kernel import (
     Stage,
     StageFrame,
     StageResult,
+    StepCancelledError,
     ToolRequest,
 )
-from turnfleet_kernel.testing import ScriptedModel, call, calls, make_plan
+from turnfleet_kernel.testing import ManualClock, ScriptedModel, call, calls, make_plan
 
 TOOLS = {"add": lambda a: a}
 
@@ -201,3 +203,31 @@ async def test_scratch_is_per_invocation_and_namespace() -> None:
     await walk(plan)
     await walk(plan)
     assert saw == [{}, {"n": 1}, {}, {"n": 1}]
+
+
+async def test_a_stage_does_not_run_on_spent_time() -> None:
+    """Each dispatch is charged to the run's deadline, also where nothing is awaited (STG-4)."""
+    clock, ran = ManualClock(), list[str]()
+
+    def slow(_: StageFrame) -> None:
+        ran.append("slow")
+        clock.advance(11)
+
+    stages = [
+        Stage("slow", Phase.FINALIZE, slow),
+        Stage("late", Phase.FINALIZE, lambda _: ran.append("late")),
+    ]
+    seen = await walk(make_plan(["x"], stages=stages, clock=clock, deadline_seconds=10))
+    assert (ran, seen.report.reason, seen.kinds[-1]) == (["slow"], "deadline", "error")
+    assert str(seen.raised).endswith("while running stage late")
+
+
+async def test_a_plain_stage_that_cancels_itself_is_an_error() -> None:
+    """Nobody can cancel a run in the middle of plain code (CXL-3)."""
+
+    def cancels(_: StageFrame) -> None:
+        raise asyncio.CancelledError
+
+    seen = await walk(make_plan(["x"], stages=[Stage("s", Phase.PRE_MODEL, cancels)]))
+    assert isinstance(seen.raised, StepCancelledError)
+    assert (seen.report.reason, seen.kinds[-1]) == ("error", "error")

@@ -43,8 +43,10 @@ class UsageDelta:
 
     def __add__(self, other: "UsageDelta") -> "UsageDelta":
         """Sum both, field by field."""
-        if not (self and other):
-            return self or other
+        if other is NO_USAGE:
+            return self
+        if self is NO_USAGE:
+            return other
         return UsageDelta(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
