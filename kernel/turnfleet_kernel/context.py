@@ -206,17 +206,12 @@ class RequestContext:
 
     def open_round(self) -> OpenRound:
         """Begin a model round, remembering the accumulators as they are now (HK-3)."""
+        opened = OpenRound(self.rounds + 1, self.usage, self.text, len(self.call_ids), len(self._tool_outcomes))
         record = self._record
-        replayed = record is not None and record.turn is not None and self.rounds == record.rounds
-        self.round = OpenRound(
-            self.rounds + 1,
-            usage=self.usage,
-            text=self.text,
-            call_ids=len(self.call_ids),
-            tool_outcomes=len(self._tool_outcomes),
-            record=record if replayed else None,
-        )
-        return self.round
+        if record is not None and record.turn is not None and self.rounds == record.rounds:
+            opened.replay(record)
+        self.round = opened
+        return opened
 
     def absorb(self, text: str, usage: UsageDelta, stop_reason: str | None) -> None:
         """Add an accepted turn to the run."""

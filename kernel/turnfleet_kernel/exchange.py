@@ -16,7 +16,7 @@ _KINDS = frozenset({"text", "reasoning", "tool_call"})
 
 
 class ModelExchange:
-    """Asks for a turn: ``next()`` until it is ``over``, then ``turn()``; ``close()`` on every path."""
+    """Asks for a turn: ``next()`` until it is ``over``, then ``turn()``; ``close()`` if it is left open."""
 
     __slots__ = ("_ctx", "_deltas", "_model", "_round", "_stream", "_transcript", "_turn", "over")
 
@@ -65,6 +65,11 @@ class ModelExchange:
         if not isinstance(self._turn, ModelTurn):
             raise ContractViolationError(f"run {self._ctx.run_id}: the model port gave no ModelTurn")
         return self._turn
+
+    @property
+    def open(self) -> bool:
+        """Tell whether there is a stream to close: a generator that has come to its end is closed."""
+        return self._deltas is not None and getattr(self._deltas, "ag_frame", self) is not None
 
     async def close(self) -> None:
         """Close the stream of deltas, wherever it stands."""

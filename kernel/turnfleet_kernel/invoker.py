@@ -32,9 +32,11 @@ class InvocationKernel(KernelPhases):
         """Run to the end, or to a pause. Raises what the run raised."""
         collector = ResultCollector.attach(plan)
         events = InvocationRunner.events(self, plan, request, stream_model=False, context=context)
-        async with aclosing(events):
+        try:
             async for event in events:
                 last = event
+        finally:
+            await events.aclose()
         collector.accept(last)
         return collector.result()
 

@@ -9,7 +9,8 @@ from turnfleet_kernel.contracts.values import ModelTurn, ToolOutcome, ToolReques
 
 __all__ = ["OpenRound"]
 
-_NONE: Final[Mapping[str, Decided]] = {}
+_NO_DECISIONS: Final[Mapping[str, Decided]] = {}
+_NO_CHILDREN: Final[Mapping[str, PauseRecord]] = {}
 
 
 class OpenRound:
@@ -40,17 +41,8 @@ class OpenRound:
         "usage_made",
     )
 
-    def __init__(
-        self,
-        number: int,
-        *,
-        usage: UsageDelta,
-        text: str,
-        call_ids: int,
-        tool_outcomes: int,
-        record: PauseRecord | None,
-    ) -> None:
-        """Open a round; ``record`` is that of the round being replayed, None for a fresh one."""
+    def __init__(self, number: int, usage: UsageDelta, text: str, call_ids: int, tool_outcomes: int) -> None:
+        """Open a round."""
         self.number = number
         self.usage = usage
         self.text = text
@@ -61,19 +53,22 @@ class OpenRound:
         self.outcomes: dict[str, ToolOutcome] = {}
         self.paused: dict[str, InvocationPaused] = {}
         """What calls are waiting for, by call id."""
-        self.replayed = record is not None
-        self.decisions: Mapping[str, Decided] = _NONE
-        self.children: Mapping[str, PauseRecord] = {}
+        self.replayed = False
+        self.decisions: Mapping[str, Decided] = _NO_DECISIONS
+        self.children: Mapping[str, PauseRecord] = _NO_CHILDREN
         """Records of delegated runs from earlier invocations, by call id."""
         self.stopped_children: dict[str, Callable[[], PauseRecord]] = {}
         """How to record delegated runs that stopped in this one, by call id (DEL-6)."""
         self.usage_made = False
         self.calls_made: set[str] = set()
         self.results_made: set[str] = set()
-        if record is not None:
-            self.decisions = record.decisions
-            self.children = record.children
-            self.outcomes.update(record.outcomes)
-            self.usage_made = number in record.made.usage
-            self.calls_made.update(record.made.tool_calls)
-            self.results_made.update(record.made.tool_results)
+
+    def replay(self, record: PauseRecord) -> None:
+        """Be the round that stands open in a record: know what it knows (HK-3, HK-4)."""
+        self.replayed = True
+        self.decisions = record.decisions
+        self.children = record.children
+        self.outcomes.update(record.outcomes)
+        self.usage_made = self.number in record.made.usage
+        self.calls_made.update(record.made.tool_calls)
+        self.results_made.update(record.made.tool_results)

@@ -63,7 +63,8 @@ class CapabilityRungs:
 
     def settle(self, assembly: PromptAssembly) -> None:
         """Show stages from here on what the inputs were resolved to, and the assembly as it is now."""
-        self._around = replace(self._around, resolved=self._ctx.resolved, assembly=assembly)
+        before, ctx = self._around, self._ctx
+        self._around = Around(before.plan, before.request, before.run, before.notes, ctx.resolved, assembly)
 
     def has(self, phase: Phase) -> bool:
         """Tell whether a phase holds any stage: an empty one is not dispatched."""

@@ -116,7 +116,8 @@ async def _phases(  # noqa: C901, PLR0912, PLR0915 - the loop is one place, read
                     yield observation.deltas(deltas)
             turn = exchange.turn()
         finally:
-            await exchange.close()
+            if exchange.open:
+                await exchange.close()
 
         if Phase.POST_MODEL in staged:
             await rungs.dispatch_post_model(ctx.transcript, turn)
@@ -141,7 +142,8 @@ async def _phases(  # noqa: C901, PLR0912, PLR0915 - the loop is one place, read
                 yield observation.tool_steps(turn_round, await bounded(tools.next(), doing="running tools"))
             outcomes = tools.outcomes()
         finally:
-            await tools.close()
+            if not tools.over:
+                await tools.close()
         ctx.lifecycle.check("running tools")
         conversation.close_round(ctx.transcript, turn, requests, outcomes)
         kernel.record_tools(ctx, outcomes)

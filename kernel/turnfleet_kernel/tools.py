@@ -25,7 +25,7 @@ RoundStep: TypeAlias = Told | ToolOutcome
 def run_tool_round(
     plan: InvocationPlan, ctx: RequestContext, requests: tuple[ToolRequest, ...], *, streaming: bool = False
 ) -> ToolRound:
-    """Begin a round: ask ``next()`` until it is ``over``, then ``outcomes()``; ``close()`` on every path.
+    """Begin a round: ask ``next()`` until it is ``over``, then ``outcomes()``; ``close()`` if it is left before.
 
     The requests carry reserved call ids; outcomes known already are in the open round and come back through the
     tool port like all others (HK-4).
