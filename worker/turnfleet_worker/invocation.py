@@ -87,6 +87,7 @@ class Invocation:
             on_lost=lambda _error: self.stop(Verdict.LOST),
             on_progress=on_progress,
         )
+        self._durable = plan
         self._sink: RunSink | None = None
         self._context: RequestContext | None = None
 
@@ -183,6 +184,7 @@ class Invocation:
         try:
             match leaving:
                 case Drop():
+                    _log.warning("run %s: this worker's claim is gone; it stops here", self.claim.run_id)
                     return Left("lost")
                 case Release():
                     return await self._release()
