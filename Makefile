@@ -26,7 +26,7 @@ test: $(READY) ## The tests that a change must pass (under five minutes)
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## The long ones: load and faults
-	$(BIN)/pytest -m slow $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m slow $(ARGS)
 
 test-all: test test-slow ## Everything (under fifteen minutes)
 

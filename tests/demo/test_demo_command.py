@@ -291,7 +291,7 @@ def test_a_reader_that_leaves_ends_the_demo_in_silence(tmp_path: Path) -> None:
 def test_the_fake_redis_serves_a_whole_demo_and_says_that_nothing_persists(tmp_path: Path) -> None:
     """On a machine with no server at all the demo still runs."""
     hidden = (
-        "import sys; from turnfleet_worker import embedded; every = embedded.find_servers; "
+        "import sys; from turnfleet_worker.local import embedded; every = embedded.find_servers; "
         "embedded.find_servers = lambda: [each for each in every() if each.kind == 'fakeredis']; "
         "from turnfleet.cli import main; sys.argv[0] = 'turnfleet'; main()"
     )

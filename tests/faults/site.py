@@ -82,6 +82,10 @@ class Site:
             check_stream(list(run.events(timeout=10)))
         names = {run.run_id for run in runs}
         done = (mark for mark in self.marks() if not mark.startswith("model:") and mark.split(":")[1] in names)
-        assert Counter(done) == Counter(effect.format(name) for name in names for effect in EFFECTS)
+        made = Counter(done)
+        meant = Counter(effect.format(name) for name in names for effect in EFFECTS)
+        surplus, missing = dict(made - meant), dict(meant - made)
+        states = {run.run_id: (run.status().attempts, run.status().losses) for run in runs}
+        assert (surplus, missing) == ({}, {}), (surplus, missing, states, [worker.log for worker in self.workers])
         assert [worker.running for worker in self.workers] == [True] * len(self.workers)
         assert [worker.log.count("Unrecoverable error") for worker in self.workers] == [0] * len(self.workers)

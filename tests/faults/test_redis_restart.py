@@ -22,6 +22,7 @@ def crash(server: RedisServer) -> None:
     """Kill -9, and start again with what the append-only file has."""
     server.kill()
     server.start()
+    server.sync_always()
 
 
 @pytest.mark.slow
@@ -30,6 +31,7 @@ def test_a_server_that_restarts_costs_no_run_and_no_effect(
     site: Site, own_redis: RedisServer, hurt: Callable[[RedisServer], None]
 ) -> None:
     """Three times during load: every run finishes in its first attempt, each effect once, on the same workers."""
+    own_redis.sync_always()
     site.worker()
     site.worker()
     runs = []
@@ -61,7 +63,7 @@ def freeze(site: Site, server: RedisServer, seconds: float) -> None:
 
 def away(site: Site, server: RedisServer, seconds: float) -> None:
     """Stop the server, and start it again after a while."""
-    server.kill()
+    server.stop()
     enqueue_in_vain(site)
     always(lambda: all(worker.running for worker in site.workers), seconds, what="every worker lives")
     server.start()

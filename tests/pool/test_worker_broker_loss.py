@@ -55,6 +55,7 @@ def test_a_worker_outlives_its_broker_and_starts_nothing_twice(
 ) -> None:
     """One run accepted and running, one short, one not accepted yet, spare slots: all end, each started once."""
     bench = own_bench
+    own_redis.sync_always()
     with bench.worker(concurrency=6, VISIBILITY="10") as worker:
         bench.send("long", seconds=6)
         bench.send("short", seconds=1.5)

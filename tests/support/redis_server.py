@@ -80,6 +80,15 @@ class RedisServer:
             self.process.wait(20)
             self.process = None
 
+    def sync_always(self) -> None:
+        """Have every write on disk before its reply, until the next start.
+
+        With `everysec` a write may wait up to two seconds behind an fsync while its reply does not, so that a crash
+        loses what was acknowledged: a test that wants a crash to lose nothing asks for this.
+        """
+        with redis.Redis(port=self.port) as client:
+            client.config_set("appendfsync", "always")
+
     def kill(self) -> None:
         """Kill the server as a crash would."""
         if self.process is not None:
