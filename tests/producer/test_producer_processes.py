@@ -1,13 +1,10 @@
 """Clients and what holds them: forks, event loops, threads, and a service's own Celery."""
 
 import asyncio
-import multiprocessing
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 import celery
 import pytest
@@ -16,66 +13,12 @@ from producer.kit import PLAN, Stage
 from turnfleet import AsyncFleet, Fleet, WrongEventLoop
 
 
-@contextmanager
-def _forked(work: Callable[[], None]) -> Iterator[None]:
-    """Run `work` in a forked child beside the block; assert that the child ended well."""
-    child = multiprocessing.get_context("fork").Process(target=work)
-    child.start()
-    yield
-    child.join(30)
-    assert child.exitcode == 0
-
-
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-
-
-def test_a_forked_child_opens_its_own_connections(stage: Stage) -> None:
-    """A preforking web server makes its client once and uses it in every child; replies never mix."""
-    with Fleet(stage.url, name=stage.fleet) as fleet:
-        fleet.enqueue(PLAN, "hi", run_id="parent-1")
-
-        def child() -> None:
-            for place in range(20):
-                run = fleet.enqueue(PLAN, "hi", run_id=f"child-{place}")
-                if run.status().run_id != run.run_id:
-                    os._exit(3)
-
-        with _forked(child):
-            for place in range(20):
-                run = fleet.enqueue(PLAN, "hi", run_id=f"parent-{place}")
-                assert run.status().run_id == run.run_id
-    expected = [f"{who}-{place}" for who in ("child", "parent") for place in range(20)]
-    assert sorted(stage.published()) == sorted(expected)
-
-
-def test_no_connection_is_taken_over_by_a_child(stage: Stage) -> None:
-    """Neither to Redis nor to the broker: not even the first command of the child goes over a parent's socket."""
-    with Fleet(stage.url, name=stage.fleet) as fleet:
-        fleet.enqueue(PLAN, "hi")
-        executor, publisher = fleet._line._executor, fleet._line._broker
-
-        def child() -> None:
-            assert publisher._take_idle() is None
-            assert fleet._line._executor is not executor
-
-        with _forked(child):
-            pass
-        assert publisher._take_idle() is not None
-        assert fleet._line._executor is executor
-
-
-def test_an_async_client_made_before_a_fork_works_in_the_child(stage: Stage) -> None:
-    """The child has a loop of its own, and connections of its own."""
-    fleet = AsyncFleet(stage.url, name=stage.fleet)
-
-    async def enqueue(run_id: str) -> None:
-        await fleet.enqueue(PLAN, "hi", run_id=run_id)
-        await fleet.aclose()
-
-    asyncio.run(enqueue("parent"))
-    with _forked(lambda: asyncio.run(enqueue("child"))):
-        pass
-    assert stage.published() == ["parent", "child"]
+def test_clients_survive_a_fork() -> None:
+    """The tests of forking.py, in a process that has no threads but its own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    forking = Path(__file__).with_name("forking.py")
+    done = subprocess.run([*command, str(forking)], capture_output=True, text=True, timeout=100, check=False)
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_async_client_belongs_to_one_event_loop(stage: Stage) -> None:
@@ -123,10 +66,10 @@ def test_the_sync_client_starts_no_thread(stage: Stage) -> None:
     """What it does, it does in the caller's thread, following events included."""
     with Fleet(stage.url, name=stage.fleet) as fleet:
         run = fleet.enqueue(PLAN, "hi")
-        before = threading.active_count()
+        before = set(threading.enumerate())
         with pytest.raises(TimeoutError):
             next(run.events(timeout=0.1))
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
 
 
 def test_a_services_own_celery_is_left_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

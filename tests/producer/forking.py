@@ -1,0 +1,78 @@
+"""Clients over a fork. Run by test_producer_processes.py in a process of its own.
+
+Who forks must know its threads: a test process has those that earlier tests, and its runner, left, and a lock that one
+of them holds at the moment of the fork stays locked in the child for ever.
+"""
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from producer.kit import PLAN, Stage
+
+from turnfleet import AsyncFleet, Fleet
+
+
+@contextmanager
+def _forked(work: Callable[[], None]) -> Iterator[None]:
+    """Run `work` in a forked child beside the block; assert that the child ended well."""
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    yield
+    child.join(30)
+    assert child.exitcode == 0
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+def test_a_forked_child_opens_its_own_connections(stage: Stage) -> None:
+    """A preforking web server makes its client once and uses it in every child; replies never mix."""
+    with Fleet(stage.url, name=stage.fleet) as fleet:
+        fleet.enqueue(PLAN, "hi", run_id="parent-1")
+
+        def child() -> None:
+            for place in range(20):
+                run = fleet.enqueue(PLAN, "hi", run_id=f"child-{place}")
+                if run.status().run_id != run.run_id:
+                    os._exit(3)
+
+        with _forked(child):
+            for place in range(20):
+                run = fleet.enqueue(PLAN, "hi", run_id=f"parent-{place}")
+                assert run.status().run_id == run.run_id
+    expected = [f"{who}-{place}" for who in ("child", "parent") for place in range(20)]
+    assert sorted(stage.published()) == sorted(expected)
+
+
+def test_no_connection_is_taken_over_by_a_child(stage: Stage) -> None:
+    """Neither to Redis nor to the broker: not even the first command of the child goes over a parent's socket."""
+    with Fleet(stage.url, name=stage.fleet) as fleet:
+        fleet.enqueue(PLAN, "hi")
+        executor, publisher = fleet._line._executor, fleet._line._broker
+
+        def child() -> None:
+            assert publisher._take_idle() is None
+            assert fleet._line._executor is not executor
+
+        with _forked(child):
+            pass
+        assert publisher._take_idle() is not None
+        assert fleet._line._executor is executor
+
+
+def test_an_async_client_made_before_a_fork_works_in_the_child(stage: Stage) -> None:
+    """The child has a loop of its own, and connections of its own."""
+    fleet = AsyncFleet(stage.url, name=stage.fleet)
+
+    async def enqueue(run_id: str) -> None:
+        await fleet.enqueue(PLAN, "hi", run_id=run_id)
+        await fleet.aclose()
+
+    asyncio.run(enqueue("parent"))
+    with _forked(lambda: asyncio.run(enqueue("child"))):
+        pass
+    assert stage.published() == ["parent", "child"]
