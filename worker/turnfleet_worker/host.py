@@ -242,10 +242,7 @@ class WorkerHost:
         except PlanError as error:
             return await self._parts.misfits.set_aside(claim, error)
         left = await self._invoke(claim, plan, delivery)
-        if left.offer is not None:
-            await self._parts.offers.publish([left.offer])
-        if left.state in TERMINAL_STATES:
-            await self._pass_turn(claim.thread_id, claim.run_id)
+        await self._follow_up(claim, left)
         if left.error is not None:
             raise left.error
         if left.state == "lost":
@@ -269,14 +266,15 @@ class WorkerHost:
                 else:
                     invocation.stop(Verdict.HAND_OVER)
                 left = await running
-                await self._after_cut(claim, left)
+                await self._follow_up(claim, left)
                 raise
         finally:
             self._running.pop(claim.claim_id, None)
             if not self._running:
                 self._idle.set()
 
-    async def _after_cut(self, claim: Claim, left: Left) -> None:
+    async def _follow_up(self, claim: Claim, left: Left) -> None:
+        """Publish the offer that the end of a claim left, and pass on the turn of a run that ended."""
         if left.offer is not None:
             await self._parts.offers.publish([left.offer])
         if left.state in TERMINAL_STATES:
