@@ -18,6 +18,13 @@ async def test_workers_are_known_while_they_are_alive(bench: Bench) -> None:
     assert 0 < await bench.look.pttl(bench.keys.workers) <= 60_000
 
 
+async def test_an_announcement_is_answered_with_the_time(bench: Bench) -> None:
+    """The server's, so that a worker learns how far its own clock is off."""
+    seconds, _ = await bench.look.time()
+    told = await bench(commands.announce(bench.keys, "w1", {}, 60_000))
+    assert seconds * 1000 <= told <= seconds * 1000 + 60_000
+
+
 async def test_one_worker_sweeps_at_a_time(bench: Bench) -> None:
     """The lock ends by itself, and its owner may renew it."""
     assert await bench(commands.sweep_lock(bench.keys, "w1", 20_000))

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
+from turnfleet_worker.people import MILLISECONDS
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ class Announcer:
         every_seconds: float,
         ttl_ms: int,
         body: Callable[[], Mapping[str, Any]],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._executor = executor
         self._keys = keys
@@ -31,10 +34,30 @@ class Announcer:
         self._every = every_seconds
         self._ttl_ms = ttl_ms
         self._body = body
+        self._clock = clock
+        self._read: Mapping[str, float] | None = None
 
     async def announce(self) -> None:
-        """Announce once. Raises `FleetUnavailable`."""
-        await self._executor.execute(commands.announce(self._keys, self._worker, self._body(), self._ttl_ms))
+        """Announce once, with how far this clock is off; the first time that has to be asked for first.
+
+        Raises `FleetUnavailable`.
+        """
+        if self._read is None:
+            await self._say()
+        await self._say()
+
+    async def _say(self) -> None:
+        """Announce, and read this clock beside the server's.
+
+        `offset_ms` is how far ahead it is, give or take half the time that the answer took (`within_ms`).
+        """
+        body = {**self._body(), "clock": self._read}
+        asked = self._clock()
+        server_ms = await self._executor.execute(commands.announce(self._keys, self._worker, body, self._ttl_ms))
+        answered = self._clock()
+        half_ms = (answered - asked) * MILLISECONDS / 2
+        offset_ms = asked * MILLISECONDS + half_ms - server_ms
+        self._read = {"offset_ms": round(offset_ms, 1), "within_ms": round(half_ms, 1)}
 
     async def run(self) -> None:
         """Announce until cancelled."""

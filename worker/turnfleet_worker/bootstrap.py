@@ -87,6 +87,8 @@ def _make_host(
             "counts": dict(host.counts),
             "version": version("turnfleet"),
             "envelopes": [VERSION],
+            "queues": sorted(app.amqp.queues.consume_from),
+            "shards": keys.shards,
             **registry.describe_capabilities(),
         }
 

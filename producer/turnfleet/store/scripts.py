@@ -37,6 +37,7 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "sweep_lock": (_SAVES, ()),
     "announce": (_SAVES, ()),
     "workers": (_SAVES, ()),
+    "survey": (_READS, ()),
 }
 
 

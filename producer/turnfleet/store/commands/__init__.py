@@ -4,6 +4,7 @@ from turnfleet.store.commands.claimed import beat, claim, finish, park, pause, r
 from turnfleet.store.commands.fleet import announce, retract, sweep, sweep_lock, workers
 from turnfleet.store.commands.looking import definition, inbox, journal, listing, outcome, read_events, status
 from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
+from turnfleet.store.commands.survey import survey
 from turnfleet.store.commands.threads import thread_head, thread_join, thread_leave
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "retry",
     "status",
     "step",
+    "survey",
     "sweep",
     "sweep_lock",
     "thread_head",

@@ -66,9 +66,9 @@ def sweep_lock(keys: Keys, owner: str, ttl_ms: int) -> Command[bool]:
     return Command("sweep_lock", keys.sweep_lock, (*header(keys), *args(owner, ttl_ms)), _yes)
 
 
-def announce(keys: Keys, worker: str, body: Mapping[str, Any], ttl_ms: int) -> Command[None]:
-    """Say that a worker is alive for the next `ttl_ms`, and what it can run (JSON)."""
-    return Command("announce", keys.workers, (*header(keys), *args(worker, dump(body), ttl_ms)), _nothing)
+def announce(keys: Keys, worker: str, body: Mapping[str, Any], ttl_ms: int) -> Command[int]:
+    """Say that a worker is alive for the next `ttl_ms`, and what it can run (JSON); gives the server's time (ms)."""
+    return Command("announce", keys.workers, (*header(keys), *args(worker, dump(body), ttl_ms)), int)
 
 
 def retract(keys: Keys, worker: str) -> Command[None]:

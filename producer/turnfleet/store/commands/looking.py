@@ -17,12 +17,13 @@ _FIELDS = (
     "losses", "previous", "offers", "offered", "worker", "created", "started", "claimed", "changed", "ended",
     "eta", "expires", "deadline", "ran", "cancel", "missing", "parked", "error", "usage", "next", "outcome",
 )  # fmt: skip
-_NO_OUTCOME = tuple(field.encode() for field in _FIELDS[:-1])
+NO_OUTCOME = tuple(field.encode() for field in _FIELDS[:-1])
 _ALL = tuple(field.encode() for field in _FIELDS)
 _SCAN = 2_000  # index entries that one call looks at, at most: a rare match must not hold the server up
 
 
-def _read_snapshot(run_id: str, values: Sequence[bytes | None], interrupts: Sequence[bytes]) -> Snapshot:
+def read_snapshot(run_id: str, values: Sequence[bytes | None], interrupts: Sequence[bytes]) -> Snapshot:
+    """Return a run as a script tells of it: its `NO_OUTCOME` fields (an outcome may follow), and its interrupts."""
     record: dict[str, bytes | None] = dict(zip(_FIELDS, values, strict=False))
 
     def said(field: str) -> str:
@@ -72,14 +73,14 @@ def _look(keys: Keys, run_id: str, fields: Sequence[bytes]) -> Command[Snapshot]
 
     def decode(reply: Reply) -> Snapshot:
         tag(run_id, reply)
-        return _read_snapshot(run_id, reply[1], reply[2])
+        return read_snapshot(run_id, reply[1], reply[2])
 
     return on_run("look", keys, run_id, args("1", list(fields)), decode)
 
 
 def status(keys: Keys, run_id: str) -> Command[Snapshot]:
     """Give what a person may see of a run, with its interrupts, without its outcome. Raises `UnknownRun`."""
-    return _look(keys, run_id, _NO_OUTCOME)
+    return _look(keys, run_id, NO_OUTCOME)
 
 
 def outcome(keys: Keys, run_id: str) -> Command[Snapshot]:
@@ -126,12 +127,12 @@ def listing(
     else:
         indexes = [f"s:{each}".encode() for each in ([state] if state else STATES)]
     wanted = state if tenant is not None else None
-    arguments = args(list(indexes), wanted, *_before(before), limit + 1, _SCAN, list(_NO_OUTCOME))
+    arguments = args(list(indexes), wanted, *_before(before), limit + 1, _SCAN, list(NO_OUTCOME))
 
     def decode(reply: Reply) -> Page[Snapshot]:
         pages = [
             Page(
-                tuple(_read_snapshot(run.decode(), values, people) for run, values, people in rows),
+                tuple(read_snapshot(run.decode(), values, people) for run, values, people in rows),
                 _read_position(stopped),
             )
             for rows, stopped in reply
