@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SOURCES := kernel producer worker compose tests
 ARGS ?=
 
-.PHONY: demo test test-all test-slow check bench format lock clean help
+.PHONY: demo test test-all test-slow check docs bench format lock clean help
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -37,6 +37,10 @@ check: $(READY) ## Format, lint, types, architecture
 	$(BIN)/lint-imports
 	$(BIN)/python tests/tools/contract_table.py --check
 
+docs: $(READY) ## Build the documentation site into site/; a broken link fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(READY) ## Measure what a run costs; peers are compared where they are installed (docs/benchmarks.md)
 	$(BIN)/python tests/benchmarks/journal_bytes.py
 	$(BIN)/python tests/benchmarks/kernel_overhead.py $(ARGS)
@@ -55,4 +59,4 @@ lock: ## Resolve pyproject.toml anew into requirements.lock (needs uv)
 		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file compose/build.lock
 
 clean: ## Remove the environment and the caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
