@@ -14,7 +14,7 @@ from turnfleet.store.records import Claim, SweepPolicy
 from turnfleet.wire import Publisher, first_offer, reoffer
 from turnfleet_worker import Registry, create_app
 from turnfleet_worker.backlog import Backlog
-from turnfleet_worker.offers import Offers
+from turnfleet_worker.offers import BrokerOffers
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.turns import Turns
 
@@ -33,7 +33,7 @@ class Yard:
         self.queue = f"turnfleet.{fleet}"
         app = create_app(Registry(), url, name=fleet)
         self.publisher = Publisher(app, fleet)
-        self.offers = Offers(self.publisher, Backlog(app))
+        self.offers = BrokerOffers(self.publisher, Backlog(app))
         self.executor = executor
         policy = SweepPolicy(reoffer_after_ms=FIRST_LOOK_MS, reoffer_cap_ms=60 * FIRST_LOOK_MS)
         self.sweeper = Sweeper(

@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -16,6 +17,7 @@ from turnfleet.wire.envelope import VERSION
 from turnfleet.wire.publish import Publisher
 from turnfleet_kernel import InvocationKernel, PlanSpec
 from turnfleet_kernel.compile import unknown_names
+from turnfleet_kernel.ports import Clock
 from turnfleet_worker.announcement import Announcer
 from turnfleet_worker.apart import Apart
 from turnfleet_worker.backlog import Backlog
@@ -25,7 +27,7 @@ from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
 from turnfleet_worker.invocation import Bench
 from turnfleet_worker.misfits import Misfits
-from turnfleet_worker.offers import Offers
+from turnfleet_worker.offers import BrokerOffers, Offers
 from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.registry import Registry
@@ -54,26 +56,50 @@ def create_app(
     here. Raises `InvalidId` for a name that queue and key names cannot carry.
     """
     settings = settings or WorkerSettings()
-    keys = Keys(
+    keys = fleet_keys(name, settings)
+
+    def host_of_process(app: Celery) -> WorkerHost:
+        around = Surroundings(
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            executor=AsyncExecutor(url),
+            beats=SyncExecutor(url),
+            offers=BrokerOffers(Publisher(app, keys.fleet), Backlog(app)),
+        )
+        return make_host(registry, keys, settings, around, allow_eviction=allow_eviction)
+
+    return build(host_of_process, fleet=name, broker_url=broker_url or url, settings=settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a worker stands on: its name, the run store (with await, and for its heartbeat), and the broker.
+
+    `clock` is what its runs tell the time by; None is the system's.
+    """
+
+    worker: str
+    executor: AsyncExecutor
+    beats: SyncExecutor
+    offers: Offers
+    clock: Clock | None = None
+
+
+def fleet_keys(name: str, settings: WorkerSettings) -> Keys:
+    """Return the keys of a fleet's run store. Raises `InvalidId` for a name that they cannot carry."""
+    return Keys(
         name,
         settings.shards,
         log_batches=settings.event_log_batches,
         first_look_ms=round(settings.reoffer_after_seconds * MILLISECONDS),
     )
 
-    def make_host(app: Celery) -> WorkerHost:
-        return _make_host(app, registry, url, keys, settings, allow_eviction=allow_eviction)
 
-    return build(make_host, fleet=name, broker_url=broker_url or url, settings=settings)
-
-
-def _make_host(
-    app: Celery, registry: Registry, url: str, keys: Keys, settings: WorkerSettings, *, allow_eviction: bool
+def make_host(
+    registry: Registry, keys: Keys, settings: WorkerSettings, around: Surroundings, *, allow_eviction: bool = False
 ) -> WorkerHost:
+    """Return the host of one worker, not started."""
     host = WorkerHost()
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    executor = AsyncExecutor(url)
-    offers = Offers(Publisher(app, keys.fleet), Backlog(app))
+    worker, executor, offers = around.worker, around.executor, around.offers
     turns = Turns(executor, keys, offers)
     ttl_ms = round(settings.retention_seconds * MILLISECONDS)
     started = time.time()
@@ -105,11 +131,11 @@ def _make_host(
                 settings=settings,
                 draining=lambda: host.handing_over,
             ),
-            plans=Plans(registry),
+            plans=Plans(registry, clock=around.clock),
             offers=offers,
             turns=turns,
             heartbeat=Heartbeat(
-                SyncExecutor(url),
+                around.beats,
                 keys,
                 lease_ms=round(settings.lease_seconds * MILLISECONDS),
                 every_seconds=settings.heartbeat_seconds,

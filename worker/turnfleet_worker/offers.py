@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
@@ -17,8 +18,21 @@ from turnfleet_worker.backlog import Backlog, Lane
 _log = logging.getLogger(__name__)
 
 
-class Offers:
+class Offers(Protocol):
     """The worker's way to the broker. An offer that cannot be published is left to a later sweep."""
+
+    async def publish(self, offers: Sequence[Offer]) -> None:
+        """Publish offers, in order."""
+
+    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
+        """Give the run of the oldest message that waits in each lane; nothing when the broker does not say."""
+
+    def close(self) -> None:
+        """Close the connections once what is under way is done."""
+
+
+class BrokerOffers(Offers):
+    """Offers on a Celery broker."""
 
     def __init__(self, publisher: Publisher, backlog: Backlog) -> None:
         self._publisher = publisher

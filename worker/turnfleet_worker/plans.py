@@ -5,23 +5,25 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from turnfleet_kernel import InvocationPlan, PlanSpec, compile_plan
+from turnfleet_kernel.ports import Clock
 from turnfleet_worker.registry import Registry
 
 MOST_KEPT: Final = 256
 
 
 class Plans:
-    """Compiles plans against the process's registry, keeping the latest used."""
+    """Compiles plans against the process's registry, keeping the latest used. `clock`: the system's when absent."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, clock: Clock | None = None) -> None:
         self._registry = registry
+        self._clock = clock
         self._kept: OrderedDict[str, InvocationPlan] = OrderedDict()
 
     def get(self, plan_id: str, spec: Mapping[str, Any]) -> InvocationPlan:
         """Return the compiled plan. Raises `PlanError` listing every name that this worker lacks."""
         plan = self._kept.get(plan_id)
         if plan is None:
-            plan = compile_plan(PlanSpec.model_validate(spec), self._registry)
+            plan = compile_plan(PlanSpec.model_validate(spec), self._registry, clock=self._clock)
             self._kept[plan_id] = plan
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
