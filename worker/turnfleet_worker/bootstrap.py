@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -64,6 +64,7 @@ def create_app(
             executor=AsyncExecutor(url),
             beats=SyncExecutor(url),
             offers=BrokerOffers(Publisher(app, keys.fleet), Backlog(app)),
+            queues=lambda: sorted(app.amqp.queues.consume_from),
         )
         return make_host(registry, keys, settings, around, allow_eviction=allow_eviction)
 
@@ -74,13 +75,14 @@ def create_app(
 class Surroundings:
     """What a worker stands on: its name, the run store (with await, and for its heartbeat), and the broker.
 
-    `clock` is what its runs tell the time by; None is the system's.
+    `queues` says which of the broker's queues it reads at the moment. `clock` is what its runs tell the time by; None is the system's.
     """
 
     worker: str
     executor: AsyncExecutor
     beats: SyncExecutor
     offers: Offers
+    queues: Callable[[], Sequence[str]] = tuple
     clock: Clock | None = None
 
 
@@ -113,7 +115,7 @@ def make_host(
             "counts": dict(host.counts),
             "version": version("turnfleet"),
             "envelopes": [VERSION],
-            "queues": sorted(app.amqp.queues.consume_from),
+            "queues": list(around.queues()),
             "shards": keys.shards,
             **registry.describe_capabilities(),
         }
