@@ -75,7 +75,8 @@ def create_app(
 class Surroundings:
     """What a worker stands on: its name, the run store (with await, and for its heartbeat), and the broker.
 
-    `queues` says which of the broker's queues it reads at the moment. `clock` is what its runs tell the time by; None is the system's.
+    `queues` says which of the broker's queues it reads at the moment. `clock` is what its runs tell the time by; None
+    is the system's.
     """
 
     worker: str
