@@ -2,9 +2,8 @@
 
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -17,6 +16,7 @@ from turnfleet.wire.envelope import VERSION
 from turnfleet.wire.publish import Publisher
 from turnfleet_kernel import InvocationKernel, PlanSpec
 from turnfleet_kernel.compile import unknown_names
+from turnfleet_kernel.defaults import SystemClock
 from turnfleet_kernel.ports import Clock
 from turnfleet_worker.announcement import Announcer
 from turnfleet_worker.apart import Apart
@@ -75,8 +75,7 @@ def create_app(
 class Surroundings:
     """What a worker stands on: its name, the run store (with await, and for its heartbeat), and the broker.
 
-    `queues` says which of the broker's queues it reads at the moment. `clock` is what its runs tell the time by; None
-    is the system's.
+    `queues` says which of the broker's queues it reads at the moment; `clock` is what it and its runs tell the time by.
     """
 
     worker: str
@@ -84,7 +83,7 @@ class Surroundings:
     beats: SyncExecutor
     offers: Offers
     queues: Callable[[], Sequence[str]] = tuple
-    clock: Clock | None = None
+    clock: Clock = field(default_factory=SystemClock)
 
 
 def fleet_keys(name: str, settings: WorkerSettings) -> Keys:
@@ -105,7 +104,7 @@ def make_host(
     worker, executor, offers = around.worker, around.executor, around.offers
     turns = Turns(executor, keys, offers)
     ttl_ms = round(settings.retention_seconds * MILLISECONDS)
-    started = time.time()
+    started = around.clock.now().timestamp()
 
     def body() -> Mapping[str, Any]:
         return {
@@ -158,6 +157,7 @@ def make_host(
                 offers=offers,
                 turns=turns,
                 fits=fits,
+                clock=around.clock.monotonic,
             ),
             announcer=Announcer(
                 executor,
@@ -166,6 +166,7 @@ def make_host(
                 every_seconds=settings.heartbeat_seconds,
                 ttl_ms=round(settings.heartbeat_seconds * ANNOUNCED_BEATS * MILLISECONDS),
                 body=body,
+                clock=lambda: around.clock.now().timestamp(),
             ),
             control=ControlListener(executor.client, keys, host.heard_cancel),
             apart=Apart(settings.drain_seconds),

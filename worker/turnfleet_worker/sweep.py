@@ -6,6 +6,7 @@ that come back. Any worker may sweep; a short lock that expires by itself keeps 
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Sweeps every `every_seconds`, while this process has the lock. `fits` says whether it can run a plan."""
+    """Sweeps every `every_seconds`, while this process has the lock.
+
+    `fits` says whether it can run a plan; `clock` gives monotonic seconds that pass as the server's do.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class Sweeper:
         offers: Offers,
         turns: Turns,
         fits: Callable[[PlanSpec], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._executor = executor
         self._keys = keys
@@ -52,7 +57,7 @@ class Sweeper:
         self._turns = turns
         self._fits = fits
         self._outages = OutageWatch(policy.quiet_ms / MILLISECONDS)
-        self._clocks = ServerClocks()
+        self._clocks = ServerClocks(clock)
         self._queues = {default_queue(keys.fleet)}
         """Queues that runs of the fleet were seen on."""
 
