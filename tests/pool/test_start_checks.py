@@ -1,12 +1,15 @@
 """Set-ups under which a worker would lose, repeat or hold what it must not: refused with the reason, no host made."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from celery import Celery
+from celery.concurrency.gevent import TaskPool as GreenletPool
 
 from turnfleet_worker.celery_app import build
 from turnfleet_worker.pool import Host
+from turnfleet_worker.pool.checks import reason_to_refuse
 from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.task import TASK_NAME
 
@@ -31,6 +34,13 @@ def test_pools_that_cannot_run_coroutines(pool: str) -> None:
     """Prefork and threads, however they were chosen (DESIGN 6)."""
     assert "turnfleet does not run on Celery's" in refusal(lambda _: None, pool=pool)
     assert "--pool=solo" in refusal(lambda app: app.conf.update(worker_pool=pool))
+
+
+def test_pools_of_greenlets() -> None:
+    """Where gevent is installed, that is; elsewhere Celery itself ends at `-P gevent` (eventlet is the same case)."""
+    said = reason_to_refuse(SimpleNamespace(pool_cls=GreenletPool))
+    assert said is not None
+    assert "Celery's gevent pool: it replaces the sockets and threads" in said
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,34 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
+
+from pydantic import Field
 
 from turnfleet_kernel.contracts.interrupts import Interrupt, InvocationPaused
 from turnfleet_worker.toolcontext import ToolContext
 
-__all__ = ["ASK", "make_ask", "unusable_schema"]
+__all__ = ["ASK", "DESCRIPTION", "make_ask", "unusable_schema"]
 
 ASK = "ask"
 """The name under which every registry knows the tool; a plan that lists it may use it."""
 
+DESCRIPTION = "Ask a person a question and wait for the answer, which becomes this call's result."
+"""Given as values, not as a docstring: models are told of it under `python -OO`, too."""
+
+_SCHEMA = "JSON Schema that the answer must fit; leave it out for a free answer."
 _REFERRING = ("$ref", "$dynamicRef", "$id")
 
 
 def make_ask(roles: tuple[str, ...]) -> Any:
     """Make the tool's function; `roles` may answer."""
 
-    async def ask(question: str, context: ToolContext, schema: dict[str, Any] | None = None) -> str:
-        """Ask a person a question and wait for the answer, which becomes this call's result.
-
-        Args:
-            question: What to ask, with all that is needed to answer it.
-            schema: JSON Schema that the answer must fit; leave it out for a free answer.
-        """
+    async def ask(
+        question: Annotated[str, Field(description="What to ask, with all that is needed to answer it.")],
+        context: ToolContext,
+        schema: Annotated[dict[str, Any] | None, Field(description=_SCHEMA)] = None,
+    ) -> str:
         if schema is not None and (problem := unusable_schema(schema)):
             raise ValueError(f"the answer's schema cannot be used: {problem}. Call ask again with a corrected schema")
         payload = {"question": question, "schema": schema, "roles": list(roles), "expires_at": None}

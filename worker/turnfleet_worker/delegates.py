@@ -53,8 +53,7 @@ def delegate_tool(name: str, child: Delegate, compile_child: Callable[[PlanSpec]
         its_kernel, plan = (kernel, compiled[0]) if children is None else children.prepare(compiled[0])
         return await delegate(its_kernel, delegation, name, plan)(prompt)
 
-    hand_over.__doc__ = child.description
-    signature = read_signature(hand_over, name=name)
+    signature = read_signature(hand_over, name=name, description=child.description)
     # A child goes on where it stood: its call is never in doubt.
     policy = ToolPolicy(tool=name, idempotent=True, schema=signature.schema, digest=signature.digest)
     return RegisteredTool(hand_over, signature, policy)

@@ -12,7 +12,7 @@ from turnfleet_kernel.contracts.stages import Stage
 from turnfleet_kernel.errors import PlanError
 from turnfleet_kernel.ports import ModelPort, ResponsePort, ToolPort
 from turnfleet_worker.approval import approval_stages
-from turnfleet_worker.ask import ASK, make_ask
+from turnfleet_worker.ask import ASK, DESCRIPTION, make_ask
 from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
 from turnfleet_worker.errors import RegistrationError
 from turnfleet_worker.models.factories import ModelFactory, model_factory
@@ -74,6 +74,7 @@ class Registry:
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
+        description: str | None = None,
     ) -> FunctionT: ...
 
     @overload
@@ -88,6 +89,7 @@ class Registry:
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
+        description: str | None = None,
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def tool(
@@ -101,12 +103,14 @@ class Registry:
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
+        description: str | None = None,
     ) -> Any:
         """Offer a function, async or plain, as a tool; gives the function back unchanged.
 
         Its schema and description come from signature and docstring; a parameter annotated `ToolContext` is filled by
         the worker. `approval` is True, False, or a predicate on the arguments as the function receives them, defaults
-        filled in; a predicate that raises asks. `expires_in` is in seconds; `on_expiry` is the decision taken then,
+        filled in; a predicate that raises asks. `description` takes the docstring's place, which `python -OO` strips
+        (a tool with neither is refused there). `expires_in` is in seconds; `on_expiry` is the decision taken then,
         and None ends the run `expired`. `idempotent=True` says that a call whose outcome a crash has lost may be made
         again with the same call id. Raises `RegistrationError`.
         """
@@ -118,6 +122,7 @@ class Registry:
             on_expiry=on_expiry,
             idempotent=idempotent,
             name=name,
+            description=description,
         )
         return add if function is None else add(function)
 
@@ -234,8 +239,10 @@ class Registry:
         """Give the port that reads a structured answer; None for text."""
         return None if spec.response is None else JsonResponse(spec.name, spec.response)
 
-    def _add_tool(self, function: FunctionT, /, *, name: str | None, **options: Any) -> FunctionT:
-        signature = read_signature(function, name=name)
+    def _add_tool(
+        self, function: FunctionT, /, *, name: str | None, description: str | None, **options: Any
+    ) -> FunctionT:
+        signature = read_signature(function, name=name, description=description)
         policy = declare_policy(signature, **options)
         self._claim("tool", signature.name, place_of(function))
         self._tools[signature.name] = RegisteredTool(function, signature, policy)
@@ -243,7 +250,7 @@ class Registry:
 
     def _set_ask(self, roles: tuple[str, ...], expires_in: float | None, on_expiry: Decision | None) -> None:
         function = make_ask(roles)
-        signature = read_signature(function)
+        signature = read_signature(function, description=DESCRIPTION)
         # Asking again under the same call id is asking once: nothing is in doubt after a crash.
         policy = ToolPolicy(
             tool=ASK,

@@ -4,6 +4,7 @@ import functools
 import inspect
 import json
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ _EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ANNOTATIONS = frozenset({"title", "description", "examples"})
 _DATA = frozenset({"default", "const", "enum"})
 _SHOWN_PROBLEMS = 8
+_STRIPPED = 2  # the level of optimization from which Python keeps no docstring
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -63,11 +65,14 @@ class Signature:
         )
 
 
-def read_signature(function: Callable[..., Any], *, name: str | None = None) -> Signature:
-    """Read schema and description from `function`'s signature and docstring.
+def read_signature(
+    function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+) -> Signature:
+    """Read schema and description from `function`'s signature and docstring; a `description` given counts instead.
 
     Raises `RegistrationError` for what a model could not call: `*args`, `**kwargs`, positional-only parameters, types
-    without a JSON form, annotations that name what does not exist.
+    without a JSON form, annotations that name what does not exist; and, where Python strips docstrings, for a function
+    whose description was not given.
     """
     target = _unwrapped(function)
     tool = name or str(getattr(target, "__name__", ""))
@@ -79,7 +84,14 @@ def read_signature(function: Callable[..., Any], *, name: str | None = None) -> 
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise RegistrationError(f"tool {tool!r} yields: return one value, and report progress with ToolContext.emit")
     hints = _hints(target, tool)
-    description, documented = read_docstring(inspect.getdoc(target))
+    docstring = inspect.getdoc(target)
+    if description is None and docstring is None and sys.flags.optimize >= _STRIPPED:
+        raise RegistrationError(
+            f"tool {tool!r} has no description, and under python -OO (PYTHONOPTIMIZE=2) no docstring can give it one: "
+            "a model would not know what it does. Run with -O at most, or register the tool with description='…'"
+        )
+    told, documented = read_docstring(docstring)
+    told = told if description is None else description
     contexts: list[str] = []
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
@@ -97,7 +109,7 @@ def read_signature(function: Callable[..., Any], *, name: str | None = None) -> 
         fields[names[parameter.name]] = _field(parameter, annotation, documented.get(parameter.name))
     model = _model_of(tool, fields)
     schema = _schema_of(tool, model)
-    return Signature(tool, description, schema, digest(_shape(schema)), tuple(contexts), names, model)
+    return Signature(tool, told, schema, digest(_shape(schema)), tuple(contexts), names, model)
 
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,10 +1,13 @@
 """What a worker refuses to start with: settings under which it would lose, repeat or hold what it must not."""
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
+import click
 from celery.concurrency.solo import TaskPool as SoloPool
+from click.core import ParameterSource
 
 from turnfleet_worker.pool.taskpool import TaskPool
 from turnfleet_worker.task import TASK_NAME
@@ -35,14 +38,26 @@ def reason_to_refuse(worker: Any) -> str | None:
 
 def _pool(worker: Any) -> str | None:
     pool = worker.pool_cls
-    if issubclass(pool, TaskPool | SoloPool):
+    if issubclass(pool, SoloPool) or (issubclass(pool, TaskPool) and not _asked_for_prefork()):
         return None
-    name = pool.__module__.rsplit(".", 1)[-1]
+    name = "prefork" if issubclass(pool, TaskPool) else pool.__module__.rsplit(".", 1)[-1]
     because = _BECAUSE.get(name, "turnfleet's runs are coroutines, which it cannot run")
     return (
         f"turnfleet does not run on Celery's {name} pool: {because}. Leave -P/--pool away (the app brings an asyncio "
         "pool; -c says how many runs at once), or use --pool=solo."
     )
+
+
+def _asked_for_prefork() -> bool:
+    """Whether somebody typed `-P prefork`, for which Celery's command line silently puts the app's own pool.
+
+    It does so because prefork is also what it takes when nobody says anything. Who says it expects processes.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or context.params.get("pool") is None:
+        return False
+    by_default = context.get_parameter_source("pool") in {ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP}
+    return not by_default and "CELERY_CUSTOM_WORKER_POOL" not in os.environ
 
 
 def _event_loop(worker: Any) -> str | None:
