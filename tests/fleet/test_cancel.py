@@ -9,7 +9,7 @@ from fleet.helpers import check_stream
 from support.waiting import always, eventually
 
 from turnfleet import Approve, Fleet, Run, RunCancelled
-from turnfleet.wire.publish import _producer_app
+from turnfleet.wire.connecting import producer_app
 from turnfleet_kernel import PlanLimits
 
 Marks = Callable[[str], list[str]]
@@ -41,7 +41,7 @@ def test_revoke_and_terminate_cancel_a_run_wherever_it_stands(
     working = fleet.enqueue(PLAN, steps(waits, "never"))
     eventually(lambda: len(marks("wait_for:")) == 2)
     queued = fleet.enqueue(PLAN, steps([call("note", text="x")], "never"))
-    control = _producer_app(redis_url, fleet_name).control
+    control = producer_app(redis_url, fleet_name).control
     control.revoke(queued.run_id)
     ended_as_cancelled(queued)
     control.revoke(paused.run_id, terminate=True)

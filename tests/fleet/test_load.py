@@ -12,7 +12,7 @@ from support.waiting import eventually
 from support.worker_process import WorkerProcess
 
 from turnfleet import Fleet
-from turnfleet.wire.publish import _producer_app
+from turnfleet.wire.connecting import producer_app
 
 Marks = Callable[[str], list[str]]
 
@@ -46,7 +46,7 @@ def test_a_backlog_of_2000_survives_a_killed_worker(
     queue = f"turnfleet.{fleet_name}"
     with_priority = f"{queue}\x06\x164"
     eventually(lambda: len(marks("model:")) > 200, 60)
-    control = _producer_app(redis_url, fleet_name).control
+    control = producer_app(redis_url, fleet_name).control
     for _ in range(5):
         for worker in (first, second):
             assert held(worker, control) <= concurrency + prefetch

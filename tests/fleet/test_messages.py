@@ -14,7 +14,7 @@ from fleet.helpers import celery_message, check_stream, push
 from support.waiting import always, eventually
 
 from turnfleet import Fleet, RunIdConflict, UnknownRun
-from turnfleet.wire.publish import _producer_app
+from turnfleet.wire.connecting import producer_app
 
 Marks = Callable[[str], list[str]]
 
@@ -22,7 +22,7 @@ Marks = Callable[[str], list[str]]
 @contextmanager
 def watching(redis_url: str, fleet_name: str) -> Iterator[Any]:
     """Follow the fleet's Celery events, as Flower does, into Celery's own event state."""
-    app = _producer_app(redis_url, fleet_name)
+    app = producer_app(redis_url, fleet_name)
     state: Any = State()
     stop = Event()
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from turnfleet.cli import failures
 from turnfleet.cli.decisions import resume
+from turnfleet.cli.doctor import doctor
 from turnfleet.cli.listings import inbox, runs, workers
 from turnfleet.cli.options import Connection, group_connection
 from turnfleet.cli.running import cancel, enqueue, retry, show, tail
@@ -109,5 +110,5 @@ def cli(ctx: click.Context, redis: str | None, broker: str | None, fleet: str | 
     ctx.obj = Connection(redis, broker, fleet)
 
 
-for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers):
+for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers, doctor):
     cli.add_command(command)

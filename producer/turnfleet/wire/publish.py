@@ -21,6 +21,7 @@ from turnfleet.errors import FleetUnavailable
 from turnfleet.store.keys import validate_id
 from turnfleet.store.records import Offer
 from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
+from turnfleet.wire.connecting import bounded, producer_app
 from turnfleet.wire.envelope import Envelope, reoffer
 
 _MAX_IDLE: Final = 8
@@ -56,7 +57,7 @@ class Publisher:
         self.fleet = validate_id("fleet name", fleet)
         self._timeout = timeout
         if isinstance(source, str):
-            self._app = _producer_app(source, fleet)
+            self._app = producer_app(source, fleet)
             self._url: str | None = celery_settings(fleet, source)["broker_url"]
         else:
             self._app = source
@@ -132,16 +133,10 @@ class Publisher:
             return None
 
     def _new_line(self) -> "_Line":
-        connection = self._app.connection_for_write(self._url, connect_timeout=self._timeout)
-        driver_type = connection.transport.driver_type
-        # kombu would otherwise go on connecting for ever; the one retry is ours, above.
-        bounds: dict[str, Any] = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0}
-        if driver_type == "redis":
-            bounds |= {"socket_timeout": self._timeout, "socket_connect_timeout": self._timeout}
-        elif driver_type == "amqp":
-            bounds |= {"read_timeout": self._timeout, "write_timeout": self._timeout}
-        connection.transport_options = {**(connection.transport_options or {}), **bounds}
-        return _Line(connection, self._app.amqp.Producer(connection, auto_declare=False), driver_type)
+        connection = bounded(self._app.connection_for_write(self._url, connect_timeout=self._timeout), self._timeout)
+        return _Line(
+            connection, self._app.amqp.Producer(connection, auto_declare=False), connection.transport.driver_type
+        )
 
     def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:
         text = str(error)
@@ -158,11 +153,3 @@ class Publisher:
         """Close the idle connections; a later publish opens new ones."""
         while self._pid == os.getpid() and self._idle:
             self._idle.pop().connection.release()
-
-
-def _producer_app(broker_url: str, fleet: str) -> Celery:
-    # Never the current app: the service that imports us may have a Celery app of its own.
-    app = Celery("turnfleet", set_as_current=False, fixups=[])
-    # Given as an object, the settings of the service's own Celery (its environment and module) stay out.
-    app.config_from_object(dict[str, Any](celery_settings(fleet, broker_url)))
-    return app

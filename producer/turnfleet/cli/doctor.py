@@ -1,0 +1,72 @@
+"""`turnfleet doctor`: what is wrong with a fleet, or may become so, and what to do about it."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from turnfleet.cli import failures
+from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.printing import echo_json, safe
+from turnfleet.doctor import Finding, Severity, gather, judge, worst
+
+LATE_SECONDS = 30.0
+_LOOKS = {
+    Severity.OK: ("✓", "green"),
+    Severity.UNKNOWN: ("?", "cyan"),
+    Severity.WARNING: ("!", "bold yellow"),
+    Severity.PROBLEM: ("✗", "bold red"),
+}
+
+
+@click.command()
+@click.option("--strict", is_flag=True, help="Exit code 1 for a warning, too, and for what could not be looked at.")
+@click.option(
+    "--late",
+    type=click.FloatRange(min=0),
+    default=LATE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="A run that nobody looked after for so long stands still.",
+)
+@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@connected
+def doctor(connection: Connection, *, strict: bool, late: float, json_out: bool) -> None:
+    """Check Redis, the broker, the workers and the runs of a fleet; say what to do about what is wrong."""
+    facts = gather(connection.redis_url, name=connection.name, broker_url=connection.broker, late_seconds=late)
+    findings = judge(facts)
+    end = worst(findings)
+    if json_out:
+        echo_json({"fleet": facts.fleet, "worst": end, "findings": [dataclasses.asdict(each) for each in findings]})
+    else:
+        _show(findings)
+    if end is Severity.PROBLEM or (strict and end is not Severity.OK):
+        raise click.exceptions.Exit(failures.FAILED)
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    """Print a table on a terminal; elsewhere one line a finding: severity, check, what was seen, advice, by tabs."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        for each in findings:
+            click.echo("\t".join((each.severity, each.check, safe(each.seen), safe(each.advice))).rstrip())
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in findings:
+        glyph, style = _LOOKS[each.severity]
+        said = Text(safe(each.seen), style="" if each.severity is Severity.OK else "bold")
+        if each.advice:
+            said = Text.assemble(said, "\n", (safe(each.advice), "dim"))
+        table.add_row(Text(glyph, style=style), Text(each.check, style=style), said)
+    console.print(table)
+    counted = Counter(each.severity for each in findings)
+    words = {Severity.PROBLEM: "problem", Severity.WARNING: "warning", Severity.UNKNOWN: "unknown", Severity.OK: "fine"}
+    told = ", ".join(f"{counted[each]} {word}" for each, word in words.items() if counted[each])
+    console.print(Text(f"\n{told}", style=_LOOKS[worst(findings)][1]))

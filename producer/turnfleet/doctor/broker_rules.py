@@ -1,0 +1,61 @@
+"""The broker, and queues that nobody reads."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from turnfleet.doctor.facts import Facts
+from turnfleet.doctor.findings import Finding, ok, problem, unknown
+from turnfleet.doctor.texts import number, some
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    """Return what is to be said of the broker."""
+    broker = facts.broker
+    kind = "the run store's server" if broker.same else f"another server ({broker.transport})"
+    if broker.error is not None:
+        yield problem(
+            "broker.reachable",
+            f"the broker, {kind}, does not answer: {broker.error}",
+            "start it, or correct --broker; what is enqueued meanwhile is recorded and offered when it is back",
+        )
+        return
+    waiting = sum(depth or 0 for depth in broker.depths.values())
+    yield ok("broker.reachable", f"the broker, {kind}, answers; {number(waiting, 'message')} waiting")
+    closed = [queue for queue, depth in broker.depths.items() if depth is None]
+    if closed:
+        yield unknown(
+            "broker.queues",
+            f"the broker does not let itself be looked into: {some(closed)}",
+            "allow this user to declare queues passively",
+        )
+    yield from _unread(facts)
+
+
+def _unread(facts: Facts) -> Iterator[Finding]:
+    """Messages or queued runs on queues that no live worker consumes; without workers that is no news."""
+    workers, survey = facts.of_fleet.workers, facts.of_fleet.survey
+    if not workers or survey is None:
+        return
+    silent = [str(each.get("worker", "?")) for each in workers if "queues" not in each]
+    if silent:
+        yield unknown(
+            "queues.unread",
+            f"{some(silent)} did not say which queues they read: whether all are read is not known",
+            "upgrade these workers",
+        )
+        return
+    read = {queue for each in workers for queue in each["queues"]}
+    runs = Counter(
+        placed.run.queue for placed in survey.queued if placed.run.eta_ms is None or placed.run.eta_ms <= survey.now_ms
+    )
+    unread = sorted((set(runs) | {queue for queue, depth in facts.broker.depths.items() if depth}) - read)
+    for queue in unread:
+        held = [number(facts.broker.depths.get(queue) or 0, "message")]
+        held += [f"at least {number(runs[queue], 'queued run')}"] if runs[queue] else []
+        yield problem(
+            "queues.unread",
+            f"queue {queue!r} has {' and '.join(held)}, and no live worker reads it",
+            f"start a worker with -Q {queue}, or have one read it, too: celery -A myfleet control add_consumer {queue}",
+        )
+    if not unread:
+        yield ok("queues.unread", f"live workers read {some(sorted(read))}")

@@ -1,0 +1,51 @@
+"""How many messages wait on each queue of the broker, whichever it is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kombu import Connection
+from kombu.exceptions import KombuError
+
+from turnfleet.wire.connecting import bounded, producer_app
+
+_NO_SUCH_QUEUE: Final = "404"
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """`depths`: messages by queue; None for one that must not be looked into. Queues that do not exist are left out.
+
+    `error`: why the broker did not answer (no URL in it). `transport` is the broker's kind.
+    """
+
+    transport: str
+    error: str | None = None
+    depths: Mapping[str, int | None] = field(default_factory=dict)
+
+
+def look_into(url: str, fleet: str, queues: Sequence[str], *, timeout: float) -> Depths:
+    """Look into a fleet's queues, in at most about `timeout` seconds a wait. Raises `InvalidId` for the name."""
+    app = producer_app(url, fleet)
+    connection = bounded(app.connection_for_read(connect_timeout=timeout), timeout)
+    transport = str(connection.transport.driver_type)
+    away: tuple[type[BaseException], ...] = (KombuError, OSError, *connection.connection_errors)
+    try:
+        with connection:
+            _ = connection.default_channel  # not connect(): that would try again after two seconds
+            return Depths(transport, None, dict(_depths(connection, queues)))
+    except away as error:
+        return Depths(transport, type(error).__name__)
+
+
+def _depths(connection: Connection, queues: Sequence[str]) -> Iterator[tuple[str, int | None]]:
+    for queue in queues:
+        # A channel each: RabbitMQ closes the channel on which it answers that there is no such queue.
+        channel: Any = connection.channel()
+        try:
+            yield queue, channel.queue_declare(queue=queue, passive=True).message_count
+        except connection.channel_errors as error:
+            if str(getattr(error, "reply_code", "")) != _NO_SUCH_QUEUE:
+                yield queue, None
+        finally:
+            channel.close()
