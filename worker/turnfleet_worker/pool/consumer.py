@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
+from celery.worker import state as worker_state
 from celery.worker.consumer import Consumer
 from typing_extensions import override
 
-from turnfleet_worker.pool.transport import harden
+from turnfleet_worker.pool.transport import Batching, harden
 
 __all__ = ["FleetConsumer"]
 
@@ -32,11 +33,15 @@ class FleetConsumer(Consumer):
     event_dispatcher: Any
     connection_errors: tuple[type[Exception], ...]
     app: Any
+    task_consumer: Any
+    controller: Any
+    hub: Any
 
     @override
     def connection_for_read(self, heartbeat: float | None = None) -> Any:
         """Connect for consuming, over a transport that survives what is not a message at all."""
-        connection = harden(self.app.connection_for_read(heartbeat=heartbeat), self._on_garbage)
+        batching = None if self.hub is None else Batching(self._free_slots, self.hub.call_soon)
+        connection = harden(self.app.connection_for_read(heartbeat=heartbeat), self._on_garbage, batching)
         return self.ensure_connected(connection)
 
     @override
@@ -100,6 +105,22 @@ class FleetConsumer(Consumer):
             # Celery warns each time that late-acknowledged tasks run on; ours are acknowledged when they start.
             warnings.simplefilter("ignore", CPendingDeprecationWarning)
             super().on_connection_error_after_connected(exc)
+
+    def flush(self) -> None:
+        """Send what waits; acknowledgements first, so that a run that is seen to have ended has left the broker."""
+        settle = getattr(getattr(getattr(self.task_consumer, "channel", None), "qos", None), "settle", None)
+        if settle is not None:
+            settle()
+        if self.event_dispatcher is not None:
+            self.event_dispatcher.flush()
+
+    def _flush_events(self) -> None:
+        self.flush()
+
+    def _free_slots(self) -> int:
+        # As Celery reckons it for `worker_disable_prefetch`.
+        limit = getattr(self.controller, "max_concurrency", None) or self.pool.num_processes
+        return int(limit) - len(worker_state.reserved_requests)
 
     def _on_garbage(self, queue_hint: str, error: Exception) -> None:
         _log.error(

@@ -38,7 +38,7 @@ class FleetStep(bootsteps.StartStopStep):
             drain_seconds=app.worker_settings.drain_seconds,
             blocking=solo,
         )
-        runtime.flush = lambda: _flush_events(parent)
+        runtime.flush = lambda: _flush(parent)
         parent.pool.runtime = runtime
         return runtime
 
@@ -69,8 +69,8 @@ class FleetStep(bootsteps.StartStopStep):
         return {"turnfleet": self.obj.info()}
 
 
-def _flush_events(worker: Any) -> None:
-    """Send buffered events now: while the worker drains, nobody turns the hub that would."""
-    dispatcher = getattr(getattr(worker, "consumer", None), "event_dispatcher", None)
-    if dispatcher is not None:
-        dispatcher.flush()
+def _flush(worker: Any) -> None:
+    """Send acknowledgements and events now: while the worker drains, nobody turns the hub that would."""
+    consumer = getattr(worker, "consumer", None)
+    if consumer is not None:
+        consumer.flush()
