@@ -61,13 +61,13 @@ class AsyncFleet:
         """Record a run and publish its message; give its handle (see `Fleet.enqueue`)."""
         order = read_order(plan, request, output=output, **options)
         await self._line.perform(enqueueing.enqueue(self._setup, order))
-        return AsyncRun(self._line, self._setup, order.run_id, output)
+        return self._handle(order.run_id, output)
 
     async def enqueue_many(self, items: Iterable[Item]) -> "list[AsyncRun[Any]]":
         """Enqueue many runs in few round trips (see `Fleet.enqueue_many`)."""
         orders = [read_item(item) for item in items]
         await self._line.perform(enqueueing.enqueue_many(self._setup, orders))
-        return [AsyncRun(self._line, self._setup, order.run_id, order.output) for order in orders]
+        return [self._handle(order.run_id, order.output) for order in orders]
 
     @overload
     def run(self, run_id: str, *, output: type[T]) -> "AsyncRun[T]": ...
@@ -75,7 +75,7 @@ class AsyncFleet:
     def run(self, run_id: str, *, output: None = None) -> "AsyncRun[Any]": ...
     def run(self, run_id: str, *, output: Any = None) -> "AsyncRun[Any]":
         """Give the handle of a run without asking the server; `UnknownRun` comes with its first use."""
-        return AsyncRun(self._line, self._setup, validate_id("run id", run_id), output)
+        return self._handle(validate_id("run id", run_id), output)
 
     async def runs(
         self, *, state: str | None = None, tenant: str | None = None, limit: int = 50, cursor: str | None = None
@@ -94,6 +94,9 @@ class AsyncFleet:
     async def workers(self) -> tuple[dict[str, Any], ...]:
         """Give what the live workers announce: models, tools, load, version."""
         return await self._line.perform(handling.workers(self._setup))
+
+    def _handle(self, run_id: str, output: Any) -> "AsyncRun[Any]":
+        return AsyncRun(self._line, self._setup, run_id, output)
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""

@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar, assert_never
 
 from redis.exceptions import RedisError
 
 from turnfleet.client.follow import Following
-from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
+from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Message, Now, Publish, Step
 from turnfleet.errors import TurnfleetError, WrongEventLoop
 from turnfleet.store.calls import translate
 from turnfleet.store.executor import AsyncExecutor
@@ -44,7 +44,7 @@ class AsyncLine:
                 "make one in each loop"
             )
         if self._redis is None:
-            self._redis = AsyncExecutor(self._where[0], timeout=self._where[3])
+            self._redis = self._open()
         return self._redis
 
     async def perform(self, flow: Flow[T]) -> T:
@@ -91,6 +91,17 @@ class AsyncLine:
         redis, self._redis, self._loop = self._redis, None, None
         if redis is not None and self._pid == os.getpid():
             await redis.aclose()
+        await self._close_broker()
+
+    # Where the sockets are: the testing kit has its own of these three.
+
+    def _open(self) -> AsyncExecutor:
+        return AsyncExecutor(self._where[0], timeout=self._where[3])
+
+    async def _publish(self, messages: Sequence[Message]) -> None:
+        await asyncio.to_thread(self._broker.publish_many, messages)
+
+    async def _close_broker(self) -> None:
         await asyncio.to_thread(self._broker.close)
 
     async def _do(self, step: Step) -> Any:
@@ -100,7 +111,7 @@ class AsyncLine:
             case ExecuteMany(commands=commands):
                 return await self._executor.execute_many(commands)
             case Publish(messages=messages):
-                return await asyncio.to_thread(self._broker.publish_many, messages)
+                return await self._publish(messages)
             case Now():
                 try:
                     seconds, microseconds = await self._executor.client.time()

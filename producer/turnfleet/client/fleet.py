@@ -72,7 +72,7 @@ class Fleet:
         """
         order = read_order(plan, request, output=output, **options)
         self._line.perform(enqueueing.enqueue(self._setup, order))
-        return Run(self._line, self._setup, order.run_id, output)
+        return self._handle(order.run_id, output)
 
     def enqueue_many(self, items: Iterable[Item]) -> "list[Run[Any]]":
         """Enqueue many runs in few round trips: pairs (plan, request), or mappings of `enqueue`'s arguments.
@@ -82,7 +82,7 @@ class Fleet:
         """
         orders = [read_item(item) for item in items]
         self._line.perform(enqueueing.enqueue_many(self._setup, orders))
-        return [Run(self._line, self._setup, order.run_id, order.output) for order in orders]
+        return [self._handle(order.run_id, order.output) for order in orders]
 
     @overload
     def run(self, run_id: str, *, output: type[T]) -> "Run[T]": ...
@@ -90,7 +90,7 @@ class Fleet:
     def run(self, run_id: str, *, output: None = None) -> "Run[Any]": ...
     def run(self, run_id: str, *, output: Any = None) -> "Run[Any]":
         """Give the handle of a run without asking the server; `UnknownRun` comes with its first use."""
-        return Run(self._line, self._setup, validate_id("run id", run_id), output)
+        return self._handle(validate_id("run id", run_id), output)
 
     def runs(
         self, *, state: str | None = None, tenant: str | None = None, limit: int = 50, cursor: str | None = None
@@ -109,6 +109,9 @@ class Fleet:
     def workers(self) -> tuple[dict[str, Any], ...]:
         """Give what the live workers announce: models, tools, load, version."""
         return self._line.perform(handling.workers(self._setup))
+
+    def _handle(self, run_id: str, output: Any) -> "Run[Any]":
+        return Run(self._line, self._setup, run_id, output)
 
     def close(self) -> None:
         """Close the connections. A later call opens new ones."""

@@ -15,6 +15,9 @@ from turnfleet.wire import Envelope
 
 T = TypeVar("T")
 
+Message: TypeAlias = tuple[Offer, Envelope]
+"""An offer, and what travels with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Execute(Generic[T]):
@@ -34,7 +37,7 @@ class ExecuteMany(Generic[T]):
 class Publish:
     """Hand messages to the broker, in order, on one connection."""
 
-    messages: Sequence[tuple[Offer, Envelope]]
+    messages: Sequence[Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def execute_all(commands: Sequence[Command[T]]) -> Flow[list[T]]:
     return results
 
 
-def publish(messages: Sequence[tuple[Offer, Envelope]]) -> Flow[None]:
+def publish(messages: Sequence[Message]) -> Flow[None]:
     """Publish messages."""
     yield Publish(messages)
 
