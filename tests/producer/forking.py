@@ -5,13 +5,17 @@ of them holds at the moment of the fork stays locked in the child for ever.
 """
 
 import asyncio
+import gc
 import multiprocessing
 import os
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from producer.kit import PLAN, Stage
+from support.waiting import eventually
 
 from turnfleet import AsyncFleet, Fleet
 
@@ -76,3 +80,76 @@ def test_an_async_client_made_before_a_fork_works_in_the_child(stage: Stage) -> 
     with _forked(lambda: asyncio.run(enqueue("child"))):
         pass
     assert stage.published() == ["parent", "child"]
+
+
+def test_a_reader_that_was_open_before_a_fork_goes_on_in_both(stage: Stage) -> None:
+    """The child subscribes for itself: a message on a shared socket would reach one of the two."""
+    with Fleet(stage.url, name=stage.fleet, poll_interval=60) as fleet:
+        run = fleet.enqueue(PLAN, "hi")
+        claim = stage.claim(run.run_id)
+        stage.says(claim, "before")
+        reader = run.events()
+        next(reader)
+        helper = threading.Thread(target=while_it_listens, args=(stage, run.run_id, lambda: stage.says(claim, "live")))
+        helper.start()
+        assert next(reader).index == 1
+        helper.join()
+
+        with _forked(lambda: os._exit([event.index for event in reader] != [2, 3, 4])):
+            eventually(lambda: stage.subscribers(run.run_id) == 2, what="two subscribers")
+            stage.says(claim, "one")
+            stage.says(claim, "two")
+            stage.completes(claim)
+            assert [event.index for event in reader] == [2, 3, 4]
+
+
+def test_what_a_child_lets_go_is_not_taken_from_the_parents_loop(stage: Stage) -> None:
+    """A forked loop shares its epoll: the parent's would hear no more of a socket that the child's closes."""
+
+    async def parent() -> None:
+        async with AsyncFleet(stage.url, name=stage.fleet, timeout=2) as fleet:
+            run = await fleet.enqueue(PLAN, "hi")
+
+            async def child() -> None:
+                warnings.simplefilter("ignore", ResourceWarning)  # as everywhere but in tests
+                await run.status()
+                gc.collect()
+
+            with _forked(lambda: asyncio.run(child())):
+                pass
+            assert (await run.status()).state == "queued"
+
+    asyncio.run(parent())
+
+
+def test_an_async_reader_goes_on_in_both(stage: Stage) -> None:
+    """The child subscribes on its own loop."""
+
+    async def parent() -> None:
+        async with AsyncFleet(stage.url, name=stage.fleet, poll_interval=60) as fleet:
+            run = await fleet.enqueue(PLAN, "hi")
+            claim = stage.claim(run.run_id)
+            stage.says(claim, "before")
+            reader = run.events()
+            await anext(reader)
+            live = asyncio.ensure_future(anext(reader))
+            await asyncio.to_thread(while_it_listens, stage, run.run_id, lambda: stage.says(claim, "live"))
+            assert (await live).index == 1
+
+            async def rest() -> list[int]:
+                return [event.index async for event in reader]
+
+            with _forked(lambda: os._exit(asyncio.run(rest()) != [2, 3])):
+                await asyncio.to_thread(eventually, lambda: stage.subscribers(run.run_id) == 2, what="two subscribers")
+                stage.says(claim, "one")
+                stage.completes(claim)
+                async with asyncio.timeout(10):
+                    assert [event.index async for event in reader] == [2, 3]
+
+    asyncio.run(parent())
+
+
+def while_it_listens(stage: Stage, run_id: str, act: Callable[[], None]) -> None:
+    """Do something once somebody follows the run."""
+    eventually(lambda: stage.subscribers(run_id) == 1)
+    act()

@@ -29,12 +29,15 @@ class AsyncLine:
         self._redis: AsyncExecutor | None = None
         self._broker = Publisher(broker_url, fleet, timeout=timeout)
         self._pid = os.getpid()
+        self._inherited: list[AsyncExecutor | None] = []
 
     @property
     def _executor(self) -> AsyncExecutor:
         loop = asyncio.get_running_loop()
         if self._pid != os.getpid():
-            # After a fork: a socket shared with the parent would mix both processes' replies.
+            # After a fork: a socket shared with the parent would mix both processes' replies. The parent's client is
+            # kept, not dropped: to be collected, it would take its sockets from the loop's epoll, which is shared, too.
+            self._inherited.append(self._redis)
             self._redis, self._loop, self._pid = None, None, os.getpid()
         if self._loop is None:
             self._loop = loop
@@ -77,8 +80,8 @@ class AsyncLine:
                         yield value
                         reply = None
                     case Listen(timeout=timeout):
-                        if ear is None:
-                            ear = await stack.enter_async_context(_Ear(self._executor.subscribe(channel)))
+                        if ear is None or ear.executor is not self._executor:  # else: closed meanwhile, or forked
+                            ear = await stack.enter_async_context(_Ear(self._executor, channel))
                         heard = await ear.hear(timeout)
                         reply = None if heard is LOOK else heard
                     case Execute(command=command):
@@ -125,8 +128,10 @@ class AsyncLine:
 class _Ear:
     """A subscription that can be listened to for a while, and again: a wait that ends early loses no message."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        self._subscription = subscription
+    def __init__(self, executor: AsyncExecutor, channel: str) -> None:
+        self.executor = executor
+        self._subscription: Subscription = executor.subscribe(channel)
+        self._loop = asyncio.get_running_loop()
         self._messages: AsyncIterator[Heard] | None = None
         self._next: asyncio.Task[Heard] | None = None
 
@@ -135,6 +140,8 @@ class _Ear:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._loop is not asyncio.get_running_loop():
+            return  # a parent's, inherited by a fork
         if self._next is not None:
             self._next.cancel()
             await asyncio.wait({self._next})

@@ -28,9 +28,10 @@ class Line:
 
     def _reopen(self) -> None:
         url, broker_url, fleet, timeout = self._where
-        self._pid = os.getpid()
         self._redis = SyncExecutor(url, timeout=timeout)
         self._broker = Publisher(broker_url, fleet, timeout=timeout)
+        # Last: by it other threads know that what is above is this process's.
+        self._pid = os.getpid()
 
     @property
     def _executor(self) -> SyncExecutor:

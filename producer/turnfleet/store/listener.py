@@ -5,6 +5,7 @@ has taken effect, when the connection was made anew, and when it was too slow fo
 """
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -192,12 +193,16 @@ class AsyncListener:
 
 
 class SyncSubscription:
-    """One subscriber of one channel on a connection of its own: a context manager with `get`."""
+    """One subscriber of one channel on a connection of its own: a context manager with `get`.
+
+    After a fork, parent and child may both go on with it: the child subscribes anew.
+    """
 
     def __init__(self, client: redis.Redis, channel: str) -> None:
         self._client = client
         self._channel = channel
         self._pubsub: redis.client.PubSub | None = None
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         """Begin with the first `get`: what is heard first is `LOOK`, once nothing published later can be missed."""
@@ -228,7 +233,11 @@ class SyncSubscription:
                 return None
 
     def _listen(self) -> "redis.client.PubSub":
+        if self._pid != os.getpid():
+            # Each message on a socket that both processes read would reach one of them.
+            self._drop()
         if self._pubsub is None:
+            self._pid = os.getpid()
             self._pubsub = self._client.pubsub()  # type: ignore[no-untyped-call]
             self._pubsub.subscribe(self._channel)
         return self._pubsub

@@ -126,7 +126,7 @@ class Publisher:
     def _take_idle(self) -> "_Line | None":
         if self._pid != os.getpid():
             # The parent's sockets are inherited by a fork and must not be used, nor shut down, here.
-            self._pid, self._idle = os.getpid(), deque()
+            self._idle, self._pid = deque(), os.getpid()  # in this order: other threads look at the pid
         try:
             return self._idle.pop()
         except IndexError:
