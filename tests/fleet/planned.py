@@ -137,6 +137,11 @@ def broken() -> str:
 
 
 settings = WorkerSettings(
-    lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.5, reoffer_after_seconds=REOFFER, drain_seconds=5
+    lease_seconds=3,
+    heartbeat_seconds=0.5,
+    sweep_seconds=0.5,
+    reoffer_after_seconds=REOFFER,
+    drain_seconds=5,
+    show_content="PLANNED_SHOW_CONTENT" in os.environ,
 )
 app = create_app(registry, URL, name=NAME, settings=settings)

@@ -27,7 +27,8 @@ async def test_the_message_is_plain_celery_protocol_and_hides_the_prompt(fleet: 
     headers = message["headers"]
     assert headers["task"] == "turnfleet.invoke"
     assert headers["id"] == headers["root_id"] == "run-1"
-    assert (headers["argsrepr"], headers["kwargsrepr"]) == ("()", "{'plan': 'support', 'run_id': 'run-1'}")
+    assert (headers["argsrepr"], headers["kwargsrepr"]) == ("()", "{'plan': 'support', 'turn': 1, 'run_id': 'run-1'}")
+    assert headers["shadow"] == "support (turn 1)"
     assert "secret" not in str(message["headers"]) + str(message["properties"])
     assert (headers["eta"], headers["expires"], headers["ignore_result"]) == (None, None, True)
     args, kwargs, _ = body(message)

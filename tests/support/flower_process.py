@@ -1,5 +1,6 @@
-"""A real Flower process of the tests' own, asked over its HTTP API."""
+"""A real Flower process of the tests' own, behind a password, asked over its HTTP API."""
 
+import base64
 import json
 import os
 import subprocess
@@ -10,13 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.error import URLError
-from urllib.parse import quote
-from urllib.request import urlopen
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
 
 from support.redis_server import free_port
 from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
+USER, PASSWORD = "operator", "let-me-look"
 
 
 class FlowerProcess:
@@ -25,26 +27,42 @@ class FlowerProcess:
     def __init__(self, app: str, *, env: Mapping[str, str]) -> None:
         self.port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="turnfleet-flower-")
+        self._log = Path(self._folder.name) / "log"
         self._command = [sys.executable, "-m", "celery", "-A", app, "flower", f"--port={self.port}"]
         self._command += ["--address=127.0.0.1"]
-        self._env = {**os.environ, "PYTHONPATH": str(TESTS), "FLOWER_UNAUTHENTICATED_API": "true", **env}
+        self._env = {**os.environ, "PYTHONPATH": str(TESTS), "FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", **env}
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def address(self) -> str:
+        """Where its pages begin, for somebody who knows the password."""
+        return f"http://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
+
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self._folder.name,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        eventually(self._answers, 40, what="Flower's API")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder.name,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            eventually(self._answers, 40, what="Flower's API")
+        except BaseException as error:
+            error.add_note(f"Flower's log:\n{self._log.read_text(errors='replace')}")
+            self.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, and remove its folder."""
         assert self._process is not None
         self._process.terminate()
         try:
@@ -63,12 +81,25 @@ class FlowerProcess:
             return False
         return True
 
-    def get(self, path: str) -> Any:
-        """Give the JSON that the API answers with."""
-        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+    def get(self, path: str, *, login: str | None = f"{USER}:{PASSWORD}") -> Any:
+        """Give the JSON that the API answers with; HTTPError when it refuses."""
+        return self._ask(path, None, login)
+
+    def post(self, path: str, **form: object) -> Any:
+        """Send a form to the API, and give the JSON of its answer."""
+        return self._ask(path, urlencode(form).encode(), f"{USER}:{PASSWORD}")
+
+    def _ask(self, path: str, body: bytes | None, login: str | None) -> Any:
+        headers = {} if login is None else {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+        request = Request(f"http://127.0.0.1:{self.port}{path}", data=body, headers=headers)
+        with urlopen(request, timeout=20) as answer:  # noqa: S310 - the scheme stands in the line above
             return json.loads(answer.read())
 
     def find(self, text: str) -> dict[str, dict[str, Any]]:
         """Give the tasks that Flower's search finds, by their ids."""
         found: dict[str, dict[str, Any]] = self.get(f"/api/tasks?search={quote(text)}")
         return found
+
+    def states(self, run_id: str) -> dict[str, str]:
+        """Give the states of a run's tasks, by their ids."""
+        return {task_id: task["state"] for task_id, task in self.find(run_id).items()}

@@ -37,6 +37,7 @@ from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.preconditions import check_store
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
+from turnfleet_worker.telling import CUT_SHORT, result_of
 from turnfleet_worker.turns import Turns
 
 HAND_OVER_SECONDS: Final = 4.0
@@ -183,6 +184,8 @@ class WorkerHost:
                 claimed = await self._claim(read, alone=True)
                 if isinstance(claimed, Claim):
                     return await self._hold(claimed, delivery)
+        if claimed.state in CUT_SHORT:
+            delivery.cancel()
         raise self._nothing_to_do(read.run_id, f"{claimed.reason} ({claimed.state})")
 
     def _refuse_while_draining(self) -> None:
@@ -243,12 +246,7 @@ class WorkerHost:
             return await self._parts.misfits.set_aside(claim, error)
         left = await self._invoke(claim, plan, delivery)
         await self._follow_up(claim, left)
-        if left.error is not None:
-            raise left.error
-        if left.state == "lost":
-            raise Ignore("another worker has the run")
-        shown: dict[str, object] = {"state": left.state, "run_id": claim.run_id}
-        return shown | ({"interrupts": list(left.interrupts)} if left.state == "paused" else {})
+        return result_of(claim.run_id, left, delivery, content=self._bench.settings.show_content)
 
     async def _invoke(self, claim: Claim, plan: InvocationPlan, delivery: Delivery) -> Left:
         run_id, apart = claim.run_id, self._parts.apart

@@ -1,6 +1,7 @@
 """One claimed run, from the claim to the script that ends the claim."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,11 +57,15 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How a claim ended: the run's `state` now, an offer to publish, what Flower shows, and the run's own error."""
+    """How a claim ended: the run's `state` now, an offer to publish, what Flower shows, and the run's own error.
+
+    `content` is what the run was about, for whoever may see it.
+    """
 
     state: str
     offer: Offer | None = None
     interrupts: tuple[Mapping[str, Any], ...] = ()
+    content: Mapping[str, Any] | None = None
     error: BaseException | None = None
 
 
@@ -232,7 +237,8 @@ class Invocation:
             )
         )
         shown = tuple({"id": each.id, "kind": each.kind, "tool": each.payload.get("tool")} for each in stored)
-        return Left(ended.state, offer=ended.offer, interrupts=shown)
+        asked = [json.dumps(each.payload.get("arguments", each.payload.get("question"))) for each in stored]
+        return Left(ended.state, offer=ended.offer, interrupts=shown, content={"asked": asked})
 
     async def _verified(self, event: KernelEvent) -> PauseRecord:
         """Read back what the store has, fold it, and compare it with what the kernel says the run is (DESIGN 4).
@@ -282,7 +288,7 @@ class Invocation:
 
         ended = await self._writer.conclude(build)
         error = finish.error or TurnfleetError(str(event.get("error"))) if ended.state == "failed" else None
-        return Left(ended.state, error=error)
+        return Left(ended.state, error=error, content={"answer": outcome["text"]} if outcome else None)
 
     def _make_end(self, finish: Finish, index: int | None) -> dict[str, Any]:
         """Make the terminal event that the kernel could not: it did not get far enough, or its end was not kept."""

@@ -23,6 +23,8 @@ class WorkerSettings(BaseModel):
     visibility_seconds: how long the broker waits for the acknowledgement of a message whose worker died before it
         claimed the run. It never covers running work: a message is acknowledged as soon as its run is claimed.
     plain_task_threads: threads for the user's own Celery tasks, those that are not turnfleet's.
+    show_content: show the beginning of prompts, what waits for a decision, and answers in Celery's events and log, and
+        so in Flower. Whoever reads the broker then reads them, too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +40,7 @@ class WorkerSettings(BaseModel):
     shards: Annotated[int, Field(ge=1, le=16_384)] = 16
     visibility_seconds: Seconds = 120.0
     plain_task_threads: Count = 4
+    show_content: bool = False
 
     @model_validator(mode="after")
     def _refuse_nonsense(self) -> Self:

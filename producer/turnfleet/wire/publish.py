@@ -7,7 +7,7 @@ down or silent is a `FleetUnavailable` within seconds, never a hang.
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +23,7 @@ from turnfleet.store.records import Offer
 from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
 from turnfleet.wire.connecting import bounded, producer_app
 from turnfleet.wire.envelope import Envelope, reoffer
+from turnfleet.wire.shown import Shown
 
 _MAX_IDLE: Final = 8
 _BATCH: Final = 200
@@ -43,6 +44,19 @@ class _Line:
     connection: Connection
     producer: Any  # kombu's Producer: its published types do not know batch() yet
     driver_type: str
+    sent_events: Any
+
+
+class _SentAs:
+    """Celery's announcement that a message was sent, under the name that the worker's announcements have."""
+
+    def __init__(self, dispatcher: Any, name: str) -> None:
+        self._dispatcher = dispatcher
+        self._name = name
+
+    def publish(self, kind: str, fields: Mapping[str, Any], producer: Any, **options: Any) -> None:
+        """Announce; Celery itself would name the task, and leave `shadow` out."""
+        self._dispatcher.publish(kind, {**fields, "name": self._name}, producer, **options)
 
 
 class Publisher:
@@ -107,6 +121,7 @@ class Publisher:
             connection.release()
 
     def _send(self, line: "_Line", offer: Offer, envelope: Envelope) -> None:
+        shown = Shown(offer.plan_name, offer.number, offer.run_id)
         self._app.send_task(
             TASK_NAME,
             kwargs={"envelope": envelope.to_json()},
@@ -114,7 +129,9 @@ class Publisher:
             root_id=offer.run_id,
             # What Flower, logs and events show: never the prompt (DESIGN section 7).
             argsrepr="()",
-            kwargsrepr=repr({"plan": offer.plan_name, "run_id": offer.run_id}),
+            kwargsrepr=shown.arguments,
+            shadow=shown.name,
+            event_dispatcher=_SentAs(line.sent_events, shown.name),
             queue=offer.queue,
             priority=transport_priority(offer.priority, line.driver_type),
             producer=line.producer,
@@ -134,8 +151,9 @@ class Publisher:
 
     def _new_line(self) -> "_Line":
         connection = bounded(self._app.connection_for_write(self._url, connect_timeout=self._timeout), self._timeout)
+        producer = self._app.amqp.Producer(connection, auto_declare=False)
         return _Line(
-            connection, self._app.amqp.Producer(connection, auto_declare=False), connection.transport.driver_type
+            connection, producer, connection.transport.driver_type, self._app.events.Dispatcher(enabled=False)
         )
 
     def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:

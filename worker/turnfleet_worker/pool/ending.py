@@ -38,6 +38,8 @@ def announce_end(job: Job, outcome: Outcome) -> None:
     request = job.request
     state: str = states.FAILURE
     try:
+        if _came_to_something(job, outcome):
+            request.announce_received()
         state = _tell(job, outcome)
     except BaseException:
         # Telling failed, not the run: its message must not stay with us, nor its id in Celery's books.
@@ -74,6 +76,7 @@ def _tell(job: Job, outcome: Outcome) -> str:
         case Raised(Ignore()):
             worker_state.task_ready(request)
             request.acknowledge()
+            request.announce_ignored(after_start=job.delivery.accepted)
             state = states.IGNORED
         case Raised(Reject() as error):
             request.on_failure(ExceptionInfo((type(error), error, error.__traceback__)), return_ok=True)
@@ -92,6 +95,15 @@ def _tell(job: Job, outcome: Outcome) -> str:
         case never:
             assert_never(never)
     return state
+
+
+def _came_to_something(job: Job, outcome: Outcome) -> bool:
+    """Whether the message came to something: it was worked on, failed, or was revoked."""
+    match outcome:
+        case Raised(Ignore() | Reject()) | Cancelled():
+            return job.delivery.cancelled
+        case _:
+            return True
 
 
 def _value(outcome: Outcome) -> object:
@@ -114,7 +126,7 @@ def _succeeded(job: Job, value: object) -> None:
     signals.task_success.send(sender=request.task, result=value, runtime=runtime)
     context: dict[str, Any] = {
         "id": request.id,
-        "name": request.task.name,
+        "name": request.name,
         "return_value": shown,
         "runtime": runtime,
         "args": request.argsrepr,

@@ -50,7 +50,7 @@ class Delivery:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody revoked or terminated this task: the run is to be cancelled, wherever it stands."""
+        """Whether this task was asked to end; by a revoke or terminate, the run is to be cancelled wherever it is."""
         return self._cancelled
 
     def on_accept(self, call: Callable[[], None]) -> None:
@@ -58,7 +58,10 @@ class Delivery:
         self._on_accept = call
 
     def cancel(self) -> None:
-        """Note that a revoke or terminate asked for the end of this task (the pool's side of the door)."""
+        """Note that this task was asked to end before it was done.
+
+        The pool does so for a revoke or terminate, the host when it learns of a cancel by another way.
+        """
         self._cancelled = True
 
 
@@ -74,9 +77,10 @@ class Host(Protocol):
     async def handle(self, envelope: object, delivery: Delivery) -> dict[str, object]:
         """Run one message to its end; the return value (JSON) is what Flower shows as the task's result.
 
-        Raise `celery.exceptions.Ignore` when there is nothing to do: the message is acknowledged and Flower shows
-        neither a start nor a success. `celery.exceptions.Reject` gives the message up (`requeue=True`: back to the
-        queue, if it was not accepted yet). Any other exception is shown as the task's failure, with its traceback.
+        Raise `celery.exceptions.Ignore` when there is nothing to do: the message is acknowledged and Flower shows it as
+        rejected; after `delivery.cancel()`, as revoked. `celery.exceptions.Reject` gives the message up
+        (`requeue=True`: back to the queue, if it was not accepted yet). Any other exception is shown as the task's
+        failure, with its traceback.
 
         A terminate, a time limit and the end of the process cancel the coroutine; for a terminate
         `delivery.cancelled` is then true. A task that was revoked before it started arrives with it true. In both

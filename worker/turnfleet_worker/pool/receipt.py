@@ -43,7 +43,7 @@ def invoke_strategy(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
             consumer.refuse(message, refusal.kind, str(refusal))
             return
         request = InvokeRequest(message, consumer=consumer, task=task, envelope=envelope, headers=message.headers)
-        _announce(request, consumer)
+        _log_arrival(request, consumer)
         worker_state.task_reserved(request)
         for callback in callbacks or ():
             callback(request)
@@ -78,7 +78,7 @@ def _check_options(headers: Mapping[str, Any], embed: Mapping[str, Any]) -> None
         raise Refusal("options", "its time limits are not [hard, soft] in seconds")
 
 
-def _announce(request: InvokeRequest, consumer: Any) -> None:
+def _log_arrival(request: InvokeRequest, consumer: Any) -> None:
     context = {
         "id": request.id,
         "name": request.name,
@@ -88,14 +88,3 @@ def _announce(request: InvokeRequest, consumer: Any) -> None:
     }
     _log.info(LOG_RECEIVED.strip(), context, extra={"data": context})
     signals.task_received.send(sender=consumer, request=request)
-    request.send_event(
-        "task-received",
-        name=request.name,
-        args=request.argsrepr,
-        kwargs=request.kwargsrepr,
-        root_id=request.root_id,
-        parent_id=request.parent_id,
-        retries=0,
-        eta=None,
-        expires=None,
-    )

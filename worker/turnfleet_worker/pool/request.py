@@ -7,22 +7,20 @@ delivers the message again, and the duplicate finds nothing to claim.
 
 import logging
 import math
-import re
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from celery.app.task import Context
 from celery.platforms import signals as system_signals
 from celery.worker.request import Request
 from typing_extensions import override
 
+from turnfleet_worker.pool.shown import shown_headers
+
 __all__ = ["InvokeRequest", "is_time_limit"]
 
 _log = logging.getLogger(__name__)
-
-HIDDEN: Final = "{'envelope': '...'}"
-# What our own producer writes (turnfleet.wire.publish): names only.
-_NAMES_ONLY = re.compile(r"\{'plan': (None|'[^'\\]{0,200}'), 'run_id': '[A-Za-z0-9._:@-]{1,200}'\}")
 
 
 class InvokeRequest(Request):
@@ -39,11 +37,16 @@ class InvokeRequest(Request):
             app=consumer.app,
             hostname=consumer.hostname,
             task=task,
-            headers={**headers, **_shown(headers)},
+            headers={
+                **headers,
+                **shown_headers(headers, envelope, content=consumer.app.worker_settings.show_content),
+            },
             connection_errors=consumer.connection_errors,
         )
         self.consumer = consumer
         self.envelope = envelope
+        self._arrived = time.time()
+        self._announced = False
 
     @property
     def celery_context(self) -> Context:
@@ -67,6 +70,40 @@ class InvokeRequest(Request):
         dispatcher = self.consumer.event_dispatcher
         if dispatcher is not None and dispatcher.enabled and self.task.send_events:
             dispatcher.send(type, uuid=self.id, **fields)
+
+    def announce_received(self) -> None:
+        """Send `task-received`, once, with the time of the arrival.
+
+        Not on arrival: Celery's picture of a task never goes back from RECEIVED to REJECTED, so that a message which
+        finds nothing to do would be shown as received for ever.
+        """
+        if not self._announced:
+            self._announced = True
+            self._send_names("task-received", timestamp=self._arrived)
+
+    def announce_ignored(self, *, after_start: bool) -> None:
+        """Send `task-rejected`: the message found nothing to do. A task of this id that has ended stays what it is.
+
+        After its start it is `task-retried`: this process lost the run, which goes on under its next message.
+        """
+        if after_start:
+            self.send_event("task-retried", exception="this worker lost the run; another goes on")
+        else:
+            self._send_names("task-rejected", requeue=False)
+
+    def _send_names(self, kind: str, **fields: Any) -> None:
+        self.send_event(
+            kind,
+            name=self.name,
+            args=self.argsrepr,
+            kwargs=self.kwargsrepr,
+            root_id=self.root_id,
+            parent_id=self.parent_id,
+            retries=0,
+            eta=None,
+            expires=None,
+            **fields,
+        )
 
     @override
     def acknowledge(self) -> None:
@@ -123,16 +160,6 @@ class InvokeRequest(Request):
                 type(error).__name__,
                 exc_info=_log.isEnabledFor(logging.DEBUG),
             )
-
-
-def _shown(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return what events, logs and Flower show as arguments.
-
-    Our producer wrote something safe. Any other client's library writes a repr of the arguments, prompt included.
-    """
-    shown = headers.get("kwargsrepr")
-    ours = isinstance(shown, str) and _NAMES_ONLY.fullmatch(shown)
-    return {"argsrepr": "()", "kwargsrepr": str(shown) if ours else HIDDEN}
 
 
 def is_time_limit(value: object) -> bool:

@@ -115,6 +115,8 @@ class Runtime:
         job.delivery.on_accept(partial(self.mailbox.post, partial(self._accepted, job)))
         self._waiting.append(job)
         self.fill()
+        if job in self._waiting:
+            request.announce_received()
         if self._blocking:
             self._pump(self._busy)
             if self._busy():
@@ -166,6 +168,7 @@ class Runtime:
 
     def _accepted(self, job: Job) -> None:
         if not job.over:
+            job.request.announce_received()
             job.request.on_accepted(str(job.number), time.monotonic())
 
     def _report(self, job: Job, outcome: Outcome) -> None:
