@@ -75,15 +75,13 @@ def test_a_run_that_failed_is_a_failure_with_its_traceback(watched: Watched, run
 
 
 def test_a_run_that_was_cancelled_at_work_is_revoked(watched: Watched, run_id: str) -> None:
-    """By a client or by Celery's terminate: never a success, and the run is cancelled."""
-    asked = watched.held(run_id, "never")
-    assert asked.cancel("enough")
-    assert watched.task(run_id, "REVOKED")["result"] is None
-    ended = watched.held(f"{run_id}.t", "never")
-    answer = watched.flower.post(f"/api/task/revoke/{run_id}.t", terminate="true")
-    assert "message" in answer
-    watched.task(f"{run_id}.t", "REVOKED")
-    for run in (asked, ended):
+    """By a client, by Flower's terminate or its revoke: never a success, and the run is cancelled."""
+    runs = [watched.held(f"{run_id}.{by}", "never") for by in ("client", "terminate", "revoke")]
+    assert runs[0].cancel("enough")
+    watched.flower.post(f"/api/task/revoke/{runs[1].run_id}", terminate="true")
+    watched.flower.post(f"/api/task/revoke/{runs[2].run_id}")
+    for run in runs:
+        assert watched.task(run.run_id, "REVOKED")["result"] is None
         with pytest.raises(RunCancelled):
             run.result(timeout=20)
 

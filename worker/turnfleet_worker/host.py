@@ -287,7 +287,7 @@ class WorkerHost:
     # -- verdicts from outside
 
     async def revoke(self, task_id: str) -> None:
-        """Take a revoke of a task that is not at work here: cancel its run, if it is one's."""
+        """Take a revoke of a task, wherever it is: cancel its run, if it is one's."""
         await self._parts.revokes.revoke(task_id)
 
     def heard_cancel(self, run_id: str) -> None:

@@ -152,9 +152,7 @@ class Publisher:
     def _new_line(self) -> "_Line":
         connection = bounded(self._app.connection_for_write(self._url, connect_timeout=self._timeout), self._timeout)
         producer = self._app.amqp.Producer(connection, auto_declare=False)
-        return _Line(
-            connection, producer, connection.transport.driver_type, self._app.events.Dispatcher(enabled=False)
-        )
+        return _Line(connection, producer, connection.transport.driver_type, self._app.events.Dispatcher(enabled=False))
 
     def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:
         text = str(error)

@@ -88,7 +88,7 @@ class Host(Protocol):
         """
 
     async def revoke(self, task_id: str) -> None:
-        """Record that somebody revoked or terminated a task that is not at work in this process.
+        """Record that somebody revoked or terminated a task, whether or not it is at work in this process.
 
         Every worker of the fleet hears of it; the id may be no run's at all.
         """

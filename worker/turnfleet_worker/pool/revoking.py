@@ -1,8 +1,8 @@
 """A revoke means the run, wherever it stands: queued, paused, or at work under a later task id (DESIGN 5).
 
 Celery knows a revoke by the task ids that are at work in a process. A run has several in its life, and none while it
-waits. So the host hears of every id that is revoked or terminated, and records the cancel; what is at work here under
-that very id is ended by Celery's own command, as ever.
+waits. So the host hears of every id that is revoked or terminated, and records the cancel; beside that, what is at work
+here under that very id is ended by Celery's own terminate, as ever.
 """
 
 from collections.abc import Callable, Mapping

@@ -140,10 +140,13 @@ class Runtime:
                 self._loop.call(job.cancel)
 
     def revoke(self, task_ids: Sequence[str]) -> None:
-        """Let the host hear of revoked ids that are not at work here: a run may wait, or have another id by now."""
+        """Let the host hear of revoked ids: a run may be at work, wait, or have another id by now.
+
+        Also of those that are at work here: one that is about to leave its run waiting is not reached by an end of its
+        own any more, and Celery's plain revoke does not touch what has started.
+        """
         for task_id in task_ids:
-            if not any(self._jobs(task_id)):
-                self._loop.submit(self._host.revoke(task_id)).add_done_callback(_log_failure)
+            self._loop.submit(self._host.revoke(task_id)).add_done_callback(_log_failure)
 
     def abandon(self, task_id: str) -> None:
         """Let go of a task because the process ends at once."""
