@@ -9,6 +9,10 @@ from turnfleet.errors import ClaimLost, IllegalTransition, StepGap, UnknownRun
 from turnfleet.store.keys import Keys
 from turnfleet.store.records import Offer
 
+# Made once: json.dumps would make one for every value.
+_as_it_is = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_escaped = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -38,9 +42,9 @@ class Command(Generic[T_co]):
 def dump(value: Any) -> bytes:
     """Return a value's JSON, compact, in UTF-8. Raises ValueError for what JSON cannot carry (NaN, infinity)."""
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return _as_it_is(value).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, as a model may stream it: escaped, JSON carries it
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return _escaped(value).encode()
 
 
 def canonical(value: Any) -> bytes:
