@@ -10,6 +10,7 @@ Marks go to a Redis list of the test's own server, outside every fleet's keys: `
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -107,6 +108,14 @@ async def dawdle(seconds: float) -> str:
     """Take some time."""
     await asyncio.sleep(seconds)
     return "at last"
+
+
+@registry.tool
+async def block(context: ToolContext, seconds: float) -> str:
+    """Block the worker's event loop, as no tool should."""
+    await mark(f"block:{context.run_id}:{context.call_id}")
+    time.sleep(seconds)  # noqa: ASYNC251 - it is what this tool is for
+    return "sorry"
 
 
 @registry.tool(approval=lambda arguments: arguments["amount"] > 50, roles=("finance",))

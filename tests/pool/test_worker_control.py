@@ -50,8 +50,11 @@ def test_inspect_stats_shows_the_load(bench: Bench) -> None:
             "plain-tasks": 0,
             "draining": False,
             "refused": {},
+            "host-says": "hello",
         }
-        assert bench.stats(worker)["pool"]["in-flight"] == 1
+        shown = bench.stats(worker)["pool"]
+        # As Flower's page shows it best: no Python literals.
+        assert (shown["in-flight"], shown["draining"], shown["refused"]) == (1, "False", "none")
 
 
 def test_terminate_cancels_the_coroutine_of_a_running_run(floor: Bench, shared_events: EventWatch, run_id: str) -> None:

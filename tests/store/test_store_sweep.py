@@ -53,7 +53,7 @@ async def test_a_run_that_keeps_losing_its_workers_is_buried(bench: Bench) -> No
         await bench.claim(lease_ms=0)
         swept = await bench.sweep(policy=SweepPolicy(max_attempts=2, reoffer_after_ms=0))
         assert (1, loss - 1) == (swept.lost, swept.failed)
-    assert (EndedRun("run", "failed", "t1"),) == swept.ended
+    assert (EndedRun("run", "failed", "t1", "support"),) == swept.ended
     status = await bench.status()
     assert status.error is not None
     assert "2 workers in a row" in status.error
@@ -70,7 +70,7 @@ async def test_a_lost_run_that_shall_end_ends(bench: Bench, recorded: str) -> No
         await bench(commands.cancel(bench.keys, "run", reason="stop"))
     else:
         await bench.look.hset(bench.keys.record("run"), "expires", "1")
-    assert (EndedRun("run", recorded, None),) == (await bench.sweep()).ended
+    assert (EndedRun("run", recorded, None, "support"),) == (await bench.sweep()).ended
     assert [recorded] == await bench.kinds()
 
 
@@ -158,7 +158,7 @@ async def test_a_waiting_run_expires(bench: Bench, state: str) -> None:
     assert (await bench.sweep()).ended == ()
     await bench.look.hset(bench.keys.record("run"), "expires", "1")
     await age(bench, FAR)
-    assert (1, (EndedRun("run", "expired", None),)) == ((swept := await bench.sweep()).expired, swept.ended)
+    assert (1, (EndedRun("run", "expired", None, "support"),)) == ((swept := await bench.sweep()).expired, swept.ended)
     assert [(await bench.kinds())[-1], "expired"] == ["expired", (await bench.status()).state]
 
 

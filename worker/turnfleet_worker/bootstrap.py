@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from celery import Celery
+from prometheus_client import ProcessCollector as SystemCollector
 
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
@@ -26,6 +27,10 @@ from turnfleet_worker.control import ControlListener
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
 from turnfleet_worker.invocation import Bench
+from turnfleet_worker.metrics import NO_METER, Meter
+from turnfleet_worker.metrics.endpoint import Endpoint, Place, metrics_place
+from turnfleet_worker.metrics.prometheus import PrometheusMeter
+from turnfleet_worker.metrics.scraped import FleetCollector, OwnRegistry, ProcessCollector
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import BrokerOffers, Offers
 from turnfleet_worker.people import MILLISECONDS
@@ -65,6 +70,7 @@ def create_app(
             beats=SyncExecutor(url),
             offers=BrokerOffers(Publisher(app, keys.fleet), Backlog(app)),
             queues=lambda: sorted(app.amqp.queues.consume_from),
+            metrics=metrics_place(settings, os.environ),
         )
         return make_host(registry, keys, settings, around, allow_eviction=allow_eviction)
 
@@ -75,7 +81,8 @@ def create_app(
 class Surroundings:
     """What a worker stands on: its name, the run store (with await, and for its heartbeat), and the broker.
 
-    `queues` says which of the broker's queues it reads at the moment; `clock` is what it and its runs tell the time by.
+    `queues` says which of the broker's queues it reads at the moment; `clock` is what it and its runs tell the time by;
+    `metrics` is where it serves its metrics, None for nowhere.
     """
 
     worker: str
@@ -84,6 +91,7 @@ class Surroundings:
     offers: Offers
     queues: Callable[[], Sequence[str]] = tuple
     clock: Clock = field(default_factory=SystemClock)
+    metrics: Place | None = None
 
 
 def fleet_keys(name: str, settings: WorkerSettings) -> Keys:
@@ -105,6 +113,9 @@ def make_host(
     turns = Turns(executor, keys, offers)
     ttl_ms = round(settings.retention_seconds * MILLISECONDS)
     started = around.clock.now().timestamp()
+    meter, endpoint = NO_METER, None
+    if around.metrics is not None:
+        meter, endpoint = _metrics(around.metrics, lambda: host.pool_info() or host.info())
 
     def body() -> Mapping[str, Any]:
         return {
@@ -117,6 +128,7 @@ def make_host(
             "envelopes": [VERSION],
             "queues": list(around.queues()),
             "shards": keys.shards,
+            "metrics": endpoint.where if endpoint else None,
             **registry.describe_capabilities(),
         }
 
@@ -132,6 +144,7 @@ def make_host(
                 registry=registry,
                 settings=settings,
                 draining=lambda: host.handing_over,
+                meter=meter,
             ),
             plans=Plans(registry, clock=around.clock),
             offers=offers,
@@ -158,6 +171,7 @@ def make_host(
                 turns=turns,
                 fits=fits,
                 clock=around.clock.monotonic,
+                meter=meter,
             ),
             announcer=Announcer(
                 executor,
@@ -174,6 +188,15 @@ def make_host(
             revokes=Revokes(executor, keys, turns, ttl_ms=ttl_ms),
             worker=worker,
             allow_eviction=allow_eviction,
+            endpoint=endpoint,
         )
     )
     return host
+
+
+def _metrics(place: Place, info: Callable[[], Mapping[str, Any]]) -> tuple[Meter, Endpoint]:
+    registry, fleet = OwnRegistry(), FleetCollector()
+    registry.register(ProcessCollector(info, version("turnfleet")))
+    registry.register(fleet)
+    SystemCollector(registry=registry)
+    return PrometheusMeter(registry, fleet), Endpoint(registry, place)

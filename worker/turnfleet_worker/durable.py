@@ -35,6 +35,7 @@ from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, Tool
 from turnfleet_worker import journal
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
 from turnfleet_worker.gate import Gate
+from turnfleet_worker.models.named import NamedModel
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.writer import CancelRequested, RunWriter
 
@@ -88,8 +89,12 @@ class RunJournal:
             self.transcript = transcript
             self._write(journal.transcript(dump(transcript)))
 
-    def turn(self, said: ModelTurn, shown: Sequence[Delta], model: str | None) -> ModelTurn:
-        """Note a turn, its calls named as the kernel will name them (RES-3), and give it back so named."""
+    def turn(self, said: ModelTurn, shown: Sequence[Delta], model: str | None, bought_as: str) -> ModelTurn:
+        """Note a turn, its calls named as the kernel will name them (RES-3), and give it back so named.
+
+        `model` is its name in the plan's palette, `bought_as` the one that it is registered by.
+        """
+        self._writer.meter.turn(bought_as, said.usage)
         named = replace(said, tool_requests=self._named(said.tool_requests))
         self._write(journal.turn(named, shown, model, self.context.next_index))
         return named
@@ -163,12 +168,13 @@ class DurableModel:
         self._run = run
         self._dump = dump
         self._name = name
+        self._bought_as = inner.name if isinstance(inner, NamedModel) else "(unnamed)"
 
     async def invoke(self, transcript: Transcript) -> ModelTurn:
         """Buy a whole turn and note it."""
         await self._run.gate.pass_through()
         self._run.before_model(transcript, self._dump)
-        return self._run.turn(await self._inner.invoke(transcript), (), self._name)
+        return self._run.turn(await self._inner.invoke(transcript), (), self._name, self._bought_as)
 
     def stream(self, transcript: Transcript) -> ModelRound:
         """Buy a turn piece by piece; it is noted when its result is asked for."""
@@ -186,7 +192,7 @@ class DurableModel:
 
     def finished(self, turn: ModelTurn, shown: Sequence[Delta]) -> ModelTurn:
         """Note a turn that was bought piece by piece."""
-        return self._run.turn(turn, shown, self._name)
+        return self._run.turn(turn, shown, self._name, self._bought_as)
 
 
 class _DurableRound:

@@ -3,6 +3,7 @@
 ::
 
     TurnfleetError
+    ├── SettingError                a setting of the process's environment makes no sense: its text says which
     ├── RegistrationError           a registry entry as declared makes no sense: fix the code that registers it
     ├── ArgumentsError              arguments do not fit a tool's schema; its text is what the model reads (TOL-3)
     ├── ResponseError               the model's answer is not what the plan's response schema asks for (STG-5)
@@ -22,7 +23,12 @@ __all__ = [
     "ModelUnavailableError",
     "RegistrationError",
     "ResponseError",
+    "SettingError",
 ]
+
+
+class SettingError(TurnfleetError, ValueError):
+    """A setting in the environment of a worker process that cannot be meant."""
 
 
 class RegistrationError(TurnfleetError, ValueError):

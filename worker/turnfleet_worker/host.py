@@ -7,7 +7,7 @@ none of this; it hands in messages and gives out slots.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +28,7 @@ from turnfleet_worker.control import ControlListener
 from turnfleet_worker.ending import Verdict
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.metrics.endpoint import Endpoint
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.people import MILLISECONDS
@@ -35,6 +36,7 @@ from turnfleet_worker.persistence import outlast, persist
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.preconditions import check_store
+from turnfleet_worker.rate import Rate
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.telling import CUT_SHORT, result_of
@@ -66,6 +68,7 @@ class Parts:
     revokes: Revokes
     worker: str
     allow_eviction: bool
+    endpoint: Endpoint | None = None
 
 
 class WorkerHost:
@@ -79,6 +82,9 @@ class WorkerHost:
         self._background: list[asyncio.Task[Any]] = []
         self._idle = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._claims = Rate()
+        self.pool_info: Callable[[], Mapping[str, Any]] = dict
+        """What the pool knows of the process, `info()` with it once there is a pool."""
 
     def assemble(self, parts: Parts) -> None:
         """Take the parts; they need the host's methods, so they are made after it."""
@@ -91,12 +97,26 @@ class WorkerHost:
         """How many runs this process works on."""
         return len(self._running)
 
+    def info(self) -> Mapping[str, Any]:
+        """Say what the process is at, for whoever asks; from any thread."""
+        return {
+            "runs": self.in_flight,
+            "claims-per-second": round(self._claims.per_second(), 2),
+            "counts": dict(self.counts),
+        }
+
+    def see_pool(self, info: Callable[[], Mapping[str, Any]]) -> None:
+        """Take what tells of the pool, and of this host with it."""
+        self.pool_info = info
+
     async def start(self) -> None:
         """Check the store, announce the worker, and start heartbeat, sweep and control.
 
         Waits for a store that is away, as Celery waits for its broker. Raises `UnsafeStore`.
         """
         self._loop = asyncio.get_running_loop()
+        if self._parts.endpoint is not None:
+            self._parts.endpoint.start()
         await outlast(self._enter)
         self._parts.heartbeat.start()
         self._parts.control.start()
@@ -135,6 +155,8 @@ class WorkerHost:
         await self._parts.announcer.retract()
         self._parts.heartbeat.stop()
         self._parts.offers.close()
+        if self._parts.endpoint is not None:
+            await asyncio.to_thread(self._parts.endpoint.stop)
         await self._bench.executor.aclose()
 
     async def _until_idle(self, seconds: float) -> None:
@@ -195,6 +217,8 @@ class WorkerHost:
     async def _hold(self, claim: Claim, delivery: Delivery) -> dict[str, object]:
         """Work on a claimed run, and keep its lease alive meanwhile."""
         self.counts["claimed"] += 1
+        self._claims.tick()
+        self._bench.meter.claimed(claim)
         delivery.accept()
         self._parts.heartbeat.add(claim.ref)
         try:

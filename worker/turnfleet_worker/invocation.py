@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -26,6 +27,7 @@ from turnfleet_worker.ending import Drop, Finish, Leaving, Pause, Release, Verdi
 from turnfleet_worker.fold import fold, round_start
 from turnfleet_worker.gate import Gate
 from turnfleet_worker.journal import all_paused
+from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.people import MILLISECONDS, stored_interrupt
 from turnfleet_worker.persistence import persist
 from turnfleet_worker.recovery import recover
@@ -48,6 +50,7 @@ class Bench:
     registry: Registry
     settings: WorkerSettings
     draining: Callable[[], bool]
+    meter: Meter = NO_METER
 
     @property
     def ttl_ms(self) -> int:
@@ -91,6 +94,7 @@ class Invocation:
             on_cancel=lambda _reason: self.stop(Verdict.CANCEL),
             on_lost=lambda _error: self.stop(Verdict.LOST),
             on_progress=on_progress,
+            meter=bench.meter,
         )
         self._durable = plan
         self._sink: RunSink | None = None
@@ -116,6 +120,7 @@ class Invocation:
         self._task = asyncio.get_running_loop().create_task(self._consume(), name=f"run:{self.claim.run_id}")
         if self._verdict is not None:
             self._task.cancel()
+        began = time.monotonic()
         cancelled = await self._wait_through(self._task)
         raised = None if self._task.cancelled() else self._task.exception()
         leaving = decide(self._verdict, self._sink.last if self._sink else None, raised)
@@ -123,6 +128,7 @@ class Invocation:
             left = await self._leave(leaving)
         finally:
             await self._writer.abandon()
+        self._bench.meter.left(self.claim, left.state, time.monotonic() - began)
         if cancelled:
             raise asyncio.CancelledError
         return left

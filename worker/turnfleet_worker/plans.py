@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from turnfleet_kernel import InvocationPlan, PlanSpec, compile_plan
+from turnfleet_kernel import InvocationPlan, PlanSpec
 from turnfleet_kernel.ports import Clock
+from turnfleet_worker.models.named import compile_named
 from turnfleet_worker.registry import Registry
 
 MOST_KEPT: Final = 256
@@ -23,7 +24,7 @@ class Plans:
         """Return the compiled plan. Raises `PlanError` listing every name that this worker lacks."""
         plan = self._kept.get(plan_id)
         if plan is None:
-            plan = compile_plan(PlanSpec.model_validate(spec), self._registry, clock=self._clock)
+            plan = compile_named(PlanSpec.model_validate(spec), self._registry, clock=self._clock)
             self._kept[plan_id] = plan
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)

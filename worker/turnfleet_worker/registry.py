@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 
-from turnfleet_kernel.compile import compile_plan, unknown_names
+from turnfleet_kernel.compile import unknown_names
 from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.contracts.stages import Stage
@@ -16,6 +16,7 @@ from turnfleet_worker.ask import ASK, DESCRIPTION, make_ask
 from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
 from turnfleet_worker.errors import RegistrationError
 from turnfleet_worker.models.factories import ModelFactory, model_factory
+from turnfleet_worker.models.named import compile_named
 from turnfleet_worker.models.response import JsonResponse
 from turnfleet_worker.places import caller, place_of
 from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declare_policy, declared_roles
@@ -264,7 +265,7 @@ class Registry:
         self._tools[ASK] = RegisteredTool(function, signature, policy)
 
     def _delegate_tool(self, name: str, child: Delegate) -> RegisteredTool:
-        return delegate_tool(name, child, lambda spec: compile_plan(spec, self))
+        return delegate_tool(name, child, lambda spec: compile_named(spec, self))
 
     def _add_stage(self, name: str, factory: FactoryT) -> FactoryT:
         if not callable(factory):

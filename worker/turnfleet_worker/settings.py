@@ -23,6 +23,9 @@ class WorkerSettings(BaseModel):
     visibility_seconds: how long the broker waits for the acknowledgement of a message whose worker died before it
         claimed the run. It never covers running work: a message is acknowledged as soon as its run is claimed.
     plain_task_threads: threads for the user's own Celery tasks, those that are not turnfleet's.
+    metrics_port: where this process serves its metrics for Prometheus; 0 is any free port (the announcement says
+        which), None serves none. TURNFLEET_METRICS_PORT in the environment overrides it: a port for each process.
+    metrics_address: the address for that; whoever reaches it reads them. TURNFLEET_METRICS_ADDRESS overrides it.
     show_content: show the beginning of prompts, what waits for a decision, and answers in Celery's events and log, and
         so in Flower. Whoever reads the broker then reads them, too.
     """
@@ -40,6 +43,8 @@ class WorkerSettings(BaseModel):
     shards: Annotated[int, Field(ge=1, le=16_384)] = 16
     visibility_seconds: Seconds = 120.0
     plain_task_threads: Count = 4
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    metrics_address: str = "127.0.0.1"
     show_content: bool = False
 
     @model_validator(mode="after")

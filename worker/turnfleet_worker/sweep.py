@@ -14,11 +14,13 @@ from typing import Final
 
 from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
 from turnfleet.store import Keys, commands
+from turnfleet.store.commands.survey import Survey, merge_surveys
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Offer, SweepPolicy, Swept
 from turnfleet.wire.broker import default_queue
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_worker.backlog import Lane
+from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.outage import OutageWatch, ServerClocks
 from turnfleet_worker.people import MILLISECONDS
@@ -47,7 +49,9 @@ class Sweeper:
         turns: Turns,
         fits: Callable[[PlanSpec], bool],
         clock: Callable[[], float] = time.monotonic,
+        meter: Meter = NO_METER,
     ) -> None:
+        self._meter = meter
         self._executor = executor
         self._keys = keys
         self._owner = owner
@@ -82,7 +86,14 @@ class Sweeper:
             waiting_since = await self._waiting_since()
             for shard in range(self._keys.shards):
                 await self._sweep_shard(shard, waiting_since)
+        if self._meter.wants_survey:
+            self._meter.surveyed(await self._survey() if ours else None)
         await self._unpark()
+
+    async def _survey(self) -> Survey:
+        late_ms = round(self._every * 3 * MILLISECONDS)
+        each = (commands.survey(self._keys, shard, late_ms=late_ms, limit=1) for shard in range(self._keys.shards))
+        return merge_surveys(await asyncio.gather(*map(self._executor.execute, each)))
 
     async def _waiting_since(self) -> dict[Lane, int]:
         """Say when the oldest message of each lane was offered (ms): what was offered later is not lost."""
@@ -100,6 +111,7 @@ class Sweeper:
             if self._policy.quiet_ms and self._clocks.now_ms(shard) is None:
                 await self._ask(shard, waiting_since)  # does nothing yet: its answer is the time
             swept = await self._ask(shard, waiting_since)
+            self._meter.swept(swept)
             await self._offers.publish(swept.offers)
             self._queues.update(offer.queue for offer in swept.offers)
             for ended in swept.ended:

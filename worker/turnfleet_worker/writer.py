@@ -7,6 +7,7 @@ commit), so a slow store makes batches larger and never memory: `room()` holds a
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -16,6 +17,7 @@ from turnfleet.store.commands import step
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import ClaimRef
 from turnfleet_kernel.errors import TurnfleetError
+from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.persistence import persist
 
 Entry = dict[str, Any]
@@ -47,7 +49,9 @@ class RunWriter:
         on_cancel: Callable[[str], None],
         on_lost: Callable[[TurnfleetError], None],
         on_progress: Callable[[], None] = lambda: None,
+        meter: Meter = NO_METER,
     ) -> None:
+        self.meter = meter
         self._executor = executor
         self._keys = keys
         self._claim = claim
@@ -62,6 +66,7 @@ class RunWriter:
         self._pump: asyncio.Task[None] | None = None
         self._lost: TurnfleetError | None = None
         self._flown = asyncio.Event()
+        self._oldest_event = 0.0
 
     def entry(self, entry: Entry) -> None:
         """Append a journal entry; it is durable once a later `flushed()` returns."""
@@ -70,6 +75,8 @@ class RunWriter:
 
     def event(self, event: Entry) -> None:
         """Append an event in its JSON form; it is in the log and published with the next step."""
+        if not self._events:
+            self._oldest_event = time.monotonic()
         self._events.append(event)
         self._go()
 
@@ -109,13 +116,16 @@ class RunWriter:
         while self._pump is not None:
             await asyncio.wait({self._pump})
         self._check()
+        oldest = self._oldest_event
         entries, events = self._take()
         self._seq += 1
         try:
-            return await persist(self._executor, build(self._seq, entries, events))
+            answer = await persist(self._executor, build(self._seq, entries, events))
         except TurnfleetError as error:
             self._lose(error)
             raise
+        self._acknowledged(events, oldest)
+        return answer
 
     async def abandon(self) -> None:
         """Stop writing: what waits is dropped, its waiters are cancelled."""
@@ -149,11 +159,13 @@ class RunWriter:
     async def _fly(self) -> None:
         starts, self._starts = self._starts, []
         waiting, self._waiting = self._waiting, []
+        oldest = self._oldest_event
         entries, events = self._take()
         try:
             if entries or events:
                 self._seq += 1
                 await self._step(entries, events, starts)
+                self._acknowledged(events, oldest)
         except BaseException:
             self._starts, self._waiting = starts + self._starts, waiting + self._waiting
             raise
@@ -188,6 +200,10 @@ class RunWriter:
         entries, self._entries = self._entries, []
         events, self._events = self._events, []
         return entries, events
+
+    def _acknowledged(self, events: Sequence[Entry], oldest: float) -> None:
+        if events:
+            self.meter.written(time.monotonic() - oldest)
 
     def _lose(self, error: TurnfleetError) -> None:
         """Stop: the claim is another's, or the store refused a write. Either way the lease's next holder goes on."""

@@ -71,7 +71,8 @@ class Claim:
     """A run taken by a worker, with all that its invocation needs.
 
     `attempt` counts claims from 1, `losses` counts leases lost in a row. `journal` is the whole journal in order.
-    The next event has `next_index`; the next write has `seq + 1`. `cancel`: the reason of a recorded cancel.
+    The next event has `next_index`; the next write has `seq + 1`. The run could be claimed from `ready_ms` on (None: an
+    earlier release queued it), and was at `claimed_ms`. `cancel`: the reason of a recorded cancel.
     """
 
     run_id: str
@@ -90,6 +91,8 @@ class Claim:
     deadline_seconds: float | None
     expires_ms: int | None
     created_ms: int
+    ready_ms: int | None
+    claimed_ms: int | None
     journal: tuple[dict[str, Any], ...]
     next_index: int
     seq: int
@@ -327,6 +330,7 @@ class EndedRun:
     run_id: str
     state: str
     thread_id: str | None
+    plan_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

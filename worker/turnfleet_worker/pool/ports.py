@@ -1,8 +1,8 @@
 """The one door between the pool, which knows Celery, and the host, which knows runs."""
 
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 __all__ = ["Delivery", "Host"]
 
@@ -66,7 +66,16 @@ class Delivery:
 
 
 class Host(Protocol):
-    """What a worker process does with a message. One per process; all but `drain` runs on the pool's event loop."""
+    """What a worker process does with a message. One per process.
+
+    All but `info`, `see_pool` and `drain` runs on the pool's event loop.
+    """
+
+    def info(self) -> Mapping[str, Any]:
+        """Say what the host is at (plain JSON); shown in `inspect stats`. From any thread."""
+
+    def see_pool(self, info: Callable[[], Mapping[str, Any]]) -> None:
+        """Take what tells of the pool, this host's `info` included; called once, before `start`."""
 
     async def start(self) -> None:
         """Get ready before the first message. A `TurnfleetError` ends the worker with its text and no traceback."""

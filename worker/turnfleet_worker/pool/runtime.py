@@ -56,6 +56,7 @@ class Runtime:
         self._stop_signals = 0
         self._hurry = False
         self._stopping = False
+        host.see_pool(self.info)
 
     # Life
 
@@ -105,6 +106,7 @@ class Runtime:
             "worst-loop-lag-seconds": round(self._loop.worst_lag_seconds, 4),
             "draining": self._drain_ends is not None,
             "refused": dict(self.refused),
+            **self._host.info(),
         }
 
     # Messages

@@ -31,8 +31,12 @@ class FleetStep(bootsteps.StartStopStep):
             raise SystemExit(f"The worker does not start: {reason}")
         app = parent.app
         solo = issubclass(parent.pool_cls, SoloPool)
+        try:
+            host = app.host_factory(app)
+        except TurnfleetError as error:
+            raise SystemExit(f"The worker does not start: {error}") from None
         runtime = Runtime(
-            app.host_factory(app),
+            host,
             hostname=parent.hostname,
             limit=parent.pool.limit,
             drain_seconds=app.worker_settings.drain_seconds,

@@ -1,7 +1,7 @@
 """The pool that Celery starts: one event loop, one coroutine a run, no thread and no process for each."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -117,4 +117,12 @@ class TaskPool(BasePool):
         self.runtime.plain_running -= 1
 
     def _get_info(self) -> dict[str, Any]:
-        return super()._get_info() | {"processes": [os.getpid()]} | self.runtime.info()  # type: ignore[misc,no-any-return]
+        shown = {name: _readable(value) for name, value in self.runtime.info().items()}
+        return super()._get_info() | {"processes": [os.getpid()]} | shown  # type: ignore[misc,no-any-return]
+
+
+def _readable(value: object) -> object:
+    """Return a value as Flower's page shows it best: it prints a mapping as Python would, and joins a list."""
+    if isinstance(value, Mapping):
+        return [f"{name}: {each}" for name, each in value.items()] or "none"
+    return str(value) if isinstance(value, bool) else value

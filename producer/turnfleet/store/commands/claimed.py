@@ -98,6 +98,8 @@ def _read_claim(run_id: str, record: Mapping[str, bytes], journal: Sequence[byte
         deadline_seconds=None if deadline is None else float(deadline),
         expires_ms=whole(record.get("expires")),
         created_ms=int(record["created"]),
+        ready_ms=whole(record.get("ready")),
+        claimed_ms=whole(record.get("claimed")),
         journal=tuple(load_json(entry) for entry in journal),
         next_index=int(record["next"]),
         seq=int(record["seq"]),

@@ -36,7 +36,10 @@ def sweep(
         lost, expired, failed, decided, more = map(int, counts)
         return Swept(
             offers=tuple(offer for offer in map(read_offer, offers) if offer is not None),
-            ended=tuple(EndedRun(run.decode(), state.decode(), text(thread)) for run, state, thread in ended),
+            ended=tuple(
+                EndedRun(run.decode(), state.decode(), text(thread), plan.decode())
+                for run, state, thread, plan in ended
+            ),
             lost=lost,
             expired=expired,
             failed=failed,

@@ -60,7 +60,7 @@ end
 -- Make a run claimable and give its offer.
 local function requeue(run, facts, event, previous)
   enter(run, facts, event)
-  set(run, 'previous', previous, 'reoffers', '0')
+  set(run, 'previous', previous, 'reoffers', '0', 'ready', int(now))
   redis.call('HDEL', key('r', run), 'claim', 'lease')
   return next_offer(run, facts, FIRST_LOOK)
 end

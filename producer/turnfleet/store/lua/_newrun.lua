@@ -9,11 +9,12 @@ local function create(new, arrived)
   local facts = { state = 'queued', created = now, expires = new.expires }
   local waits = new.held or (new.eta and new.eta > now)
   local offered = arrived or not waits
+  local ready = (new.eta and new.eta > now) and new.eta or now
   redis.call('HSET', key('r', new.run), 'state', 'queued', 'created', int(now), 'changed', int(now), 'attempt', '0',
     'losses', '0', 'previous', 'new', 'seq', '0', 'next', '0', 'ran', '0', 'reoffers', '0', 'offers',
-    offered and '1' or '0', 'offered', int(now), unpack(new.fields))
+    offered and '1' or '0', 'offered', int(now), 'ready', int(ready), unpack(new.fields))
   redis.call('ZADD', PREFIX .. 's:queued', int(now), new.run)
   if new.tenant then redis.call('ZADD', PREFIX .. 't:' .. new.tenant, int(now), new.run) end
-  look(new.run, facts, (new.eta and new.eta > now) and new.eta or now + FIRST_LOOK)
+  look(new.run, facts, ready > now and ready or now + FIRST_LOOK)
   return offered
 end

@@ -18,7 +18,7 @@ local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
 
 local function finish(run, facts, state, payload)
   end_with(run, facts, state, payload, ttl)
-  ended[#ended + 1] = { run, state, facts.thread }
+  ended[#ended + 1] = { run, state, facts.thread, facts.plan_name }
   if count[state] then count[state] = count[state] + 1 end
 end
 
