@@ -36,6 +36,7 @@ from turnfleet.status import Page, RunInterrupt, RunStatus
 from turnfleet.wire import SizeLimits
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Interrupt, Reject, Retry
+from turnfleet_kernel.contracts.json import decision_from_json, event_to_json
 from turnfleet_kernel.contracts.limits import PlanLimits
 from turnfleet_kernel.contracts.spec import PlanSpec, StageSpec
 from turnfleet_kernel.contracts.values import InvocationOutcome, ToolOutcome, TurnRequest, UsageDelta
@@ -94,4 +95,6 @@ __all__ = [
     "UsageDelta",
     "WireError",
     "WrongEventLoop",
+    "decision_from_json",
+    "event_to_json",
 ]

@@ -211,6 +211,18 @@ async def test_leaving_early_leaves_no_subscription_and_no_connection(
     await asyncio.to_thread(eventually, lambda: own_stage.listening_connections() == 0)
 
 
+async def test_a_reader_that_is_cancelled_again_while_it_leaves_takes_its_subscription_along(stage: Stage) -> None:
+    """Web frameworks cancel at every wait until a task has ended (anyio does): leaving must not need to wait."""
+    async with AsyncFleet(stage.url, name=stage.fleet) as client:
+        run = await client.enqueue(PLAN, "hi")
+        reader = await _reading(run)
+        await _listening(stage, run.run_id)
+        while not reader.done():
+            reader.cancel()
+            await asyncio.sleep(0)
+        await _listening(stage, run.run_id, 0)
+
+
 async def test_a_finished_run_is_read_without_subscribing(fleet: AnyFleet, stage: Stage) -> None:
     """Who comes after the end needs the log alone."""
     run = await do(fleet.enqueue, PLAN, "hi")

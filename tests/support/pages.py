@@ -12,6 +12,7 @@ A block of the page that was not used by the end fails the test; a ``text`` bloc
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from support.command_line import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 REDIS = "redis://localhost:6379/0"
@@ -120,6 +123,7 @@ class Shop:
             "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             "TURNFLEET_REDIS_URL": redis_url,
+            "FLOWER_UNAUTHENTICATED_API": "true",
         }
 
     def __enter__(self) -> Self:
@@ -152,6 +156,11 @@ class Shop:
     def shell(self, title: str, *, timeout: float = 60) -> str:
         """Run the lines of a shell block, compare what they print with what the page shows, and give that."""
         return self._printed(title, ["sh", "-ec", self.code(title)], timeout)
+
+    def terminal(self, title: str) -> Terminal:
+        """Run a block, one `turnfleet` command, on a terminal where a person may type."""
+        _, *arguments = shlex.split(self.code(title))
+        return Terminal(*arguments, folder=self.folder, env={"TURNFLEET_REDIS_URL": self.env["TURNFLEET_REDIS_URL"]})
 
     def shown(self, title: str) -> str:
         """Give what the page shows as the output of a block, or as the text of that title."""

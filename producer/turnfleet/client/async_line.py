@@ -142,10 +142,13 @@ class _Ear:
     async def __aexit__(self, *error: object) -> None:
         if self._loop is not asyncio.get_running_loop():
             return  # a parent's, inherited by a fork
-        if self._next is not None:
-            self._next.cancel()
-            await asyncio.wait({self._next})
-        await self._subscription.__aexit__(None, None, None)
+        try:
+            if self._next is not None:
+                self._next.cancel()
+                await asyncio.wait({self._next})
+        finally:
+            # Whoever cancels a reader may cancel it again while it leaves: the subscription ends all the same.
+            await self._subscription.__aexit__(None, None, None)
 
     async def hear(self, seconds: float) -> Heard | None:
         """Give what is heard next, or None after so many seconds."""

