@@ -17,31 +17,33 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def test_the_tutorial_from_a_redis_to_flower(tmp_path: Path) -> None:
     """A worker is killed in the middle of a look-up; another one goes on, and a person says yes."""
     port = free_port()
-    with Shop(
-        "docs/tutorial/first-fleet.md",
-        tmp_path,
-        redis_url=f"redis://localhost:{port}/0",
-        addresses={"6379": str(port), "5555": str(free_port())},
-        only=(
-            "redis",
-            "myfleet.py",
-            "worker",
-            "enqueue.py",
-            "enqueue",
-            "what enqueue prints",
-            "tail",
-            "kill",
-            "another worker",
-            "what the tail shows",
-            "inbox",
-            "resume",
-            "show",
-            "flower",
-        ),
-    ) as shop:
-        with shop.running("redis"):
-            eventually(lambda: _answers(port), what="the Redis of the tutorial")
-            _follow(shop)
+    with (
+        Shop(
+            "docs/tutorial/first-fleet.md",
+            tmp_path,
+            redis_url=f"redis://localhost:{port}/0",
+            addresses={"6379": str(port), "5555": str(free_port())},
+            only=(
+                "redis",
+                "myfleet.py",
+                "worker",
+                "enqueue.py",
+                "enqueue",
+                "what enqueue prints",
+                "tail",
+                "kill",
+                "another worker",
+                "what the tail shows",
+                "inbox",
+                "resume",
+                "show",
+                "flower",
+            ),
+        ) as shop,
+        shop.running("redis"),
+    ):
+        eventually(lambda: _answers(port), what="the Redis of the tutorial")
+        _follow(shop)
 
 
 def _answers(port: int) -> bool:
