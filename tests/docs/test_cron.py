@@ -1,0 +1,26 @@
+"""The cron page: a real beat that ticks every second of the test's hour, and one run."""
+
+from pathlib import Path
+
+import pytest
+from support.pages import Shop
+from support.waiting import eventually
+
+from turnfleet import Fleet
+
+pytestmark = pytest.mark.slow
+
+
+def test_many_ticks_of_one_hour_are_one_run(tmp_path: Path, own_redis_url: str) -> None:
+    """The schedule alone is exchanged: an hour would be long to wait for."""
+    every_second = {"crontab(minute=0)": "1.0", "from celery.schedules import crontab\n": ""}
+    with Shop("docs/how-to/cron.md", tmp_path, redis_url=own_redis_url, addresses=every_second) as shop:
+        shop.write("myfleet.py")
+        with shop.running("worker") as worker, shop.running("beat"), Fleet(own_redis_url) as fleet:
+            eventually(lambda: worker.log.count("Task reports.hourly") >= 4, 60, what="ticks that were worked off")
+            shop.shell("by hand")
+            ended = eventually(lambda: len(runs := fleet.runs(state="completed")) and runs, 40, what="the report")
+            # Around the full hour there are two.
+            assert {run.plan_name for run in ended} == {"hourly report"}
+            assert len(fleet.runs()) <= len({run.created_at.hour for run in fleet.runs()})
+            assert ended[0].run_id in shop.shell("runs")
