@@ -1,6 +1,6 @@
 """The default conversation port: a transcript is a list of JSON messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnfleet_kernel.contracts.frozen import thaw
@@ -66,6 +66,14 @@ class ListConversation:
         """Copy the list: a later round does not change what was dumped."""
         return list(transcript)
 
-    def load(self, value: list[Message]) -> list[Message]:
-        """Copy the list: what is appended does not change the record."""
+    def load(self, value: Any) -> list[Message]:
+        """Copy the list: what is appended does not change the record.
+
+        Raises:
+            ValueError: it is no list of messages; another kind of conversation dumped it.
+        """
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(each, Mapping) and "role" in each for each in value
+        ):
+            raise ValueError("what was recorded is no list of messages with roles")
         return list(value)

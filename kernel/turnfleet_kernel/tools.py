@@ -165,7 +165,9 @@ class ToolRound:
         began = clock.monotonic()
         error: str | None = None
         try:
-            problem = schema_problem(self._port.schema(request.name), request.arguments)
+            problem = None
+            if not self._is_known(call_id):
+                problem = schema_problem(self._port.schema(request.name), request.arguments)
             if problem is None:
                 self._settle(call_id, charged(_fitting(await self._port.call(request), request)))
                 return
@@ -190,6 +192,14 @@ class ToolRound:
         else:
             duration_ms = (clock.monotonic() - began) * 1000
             self._settle(call_id, charged(ToolOutcome(call_id, request.name, error=error, duration_ms=duration_ms)))
+
+    def _is_known(self, call_id: str) -> bool:
+        """Tell whether the outcome is recorded or decided: what has happened needs to fit no schema of today (HK-4)."""
+        if not self._round.replayed:
+            return False
+        if call_id in self._round.outcomes:
+            return True
+        return any(each.is_outcome and each.interrupt.call_id == call_id for each in self._round.decisions.values())
 
     def _settle(self, call_id: str, outcome: ToolOutcome | None) -> None:
         """Record that a call is over (without outcome: it waits), and wake the loop."""

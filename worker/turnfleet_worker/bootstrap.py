@@ -13,10 +13,9 @@ from prometheus_client import ProcessCollector as SystemCollector
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
 from turnfleet.store.records import SweepPolicy
-from turnfleet.wire.envelope import VERSION
 from turnfleet.wire.publish import Publisher
-from turnfleet_kernel import InvocationKernel, PlanSpec
-from turnfleet_kernel.compile import unknown_names
+from turnfleet.wire.versions import VERSIONS
+from turnfleet_kernel import InvocationKernel
 from turnfleet_kernel.defaults import SystemClock
 from turnfleet_kernel.ports import Clock
 from turnfleet_worker.announcement import Announcer
@@ -111,6 +110,7 @@ def make_host(
     host = WorkerHost()
     worker, executor, offers = around.worker, around.executor, around.offers
     turns = Turns(executor, keys, offers)
+    plans = Plans(registry, clock=around.clock)
     ttl_ms = round(settings.retention_seconds * MILLISECONDS)
     started = around.clock.now().timestamp()
     meter, endpoint = NO_METER, None
@@ -125,15 +125,12 @@ def make_host(
             "draining": host.draining,
             "counts": dict(host.counts),
             "version": version("turnfleet"),
-            "envelopes": [VERSION],
+            "envelopes": list(VERSIONS.served),
             "queues": list(around.queues()),
             "shards": keys.shards,
             "metrics": endpoint.where if endpoint else None,
             **registry.describe_capabilities(),
         }
-
-    def fits(spec: PlanSpec) -> bool:
-        return not unknown_names(spec, registry)
 
     host.assemble(
         Parts(
@@ -146,7 +143,7 @@ def make_host(
                 draining=lambda: host.handing_over,
                 meter=meter,
             ),
-            plans=Plans(registry, clock=around.clock),
+            plans=plans,
             offers=offers,
             turns=turns,
             heartbeat=Heartbeat(
@@ -169,7 +166,7 @@ def make_host(
                 ),
                 offers=offers,
                 turns=turns,
-                fits=fits,
+                fits=plans.fits,
                 clock=around.clock.monotonic,
                 meter=meter,
             ),

@@ -3,6 +3,9 @@
 ::
 
     TurnfleetError
+    ├── (kernel) PlanError          a plan names what does not exist here, or cannot be bound
+    │   ├── UnreadablePlan          a recorded plan has fields or values that this release does not know
+    │   └── AlteredPlan             a recorded plan's content is not what its id names
     ├── SettingError                a setting of the process's environment makes no sense: its text says which
     ├── RegistrationError           a registry entry as declared makes no sense: fix the code that registers it
     ├── ArgumentsError              arguments do not fit a tool's schema; its text is what the model reads (TOL-3)
@@ -14,9 +17,10 @@
 No message holds a prompt, arguments, an answer or a key.
 """
 
-from turnfleet_kernel.errors import TurnfleetError
+from turnfleet_kernel.errors import PlanError, TurnfleetError
 
 __all__ = [
+    "AlteredPlan",
     "ArgumentsError",
     "ModelError",
     "ModelRefusedError",
@@ -24,11 +28,20 @@ __all__ = [
     "RegistrationError",
     "ResponseError",
     "SettingError",
+    "UnreadablePlan",
 ]
 
 
 class SettingError(TurnfleetError, ValueError):
     """A setting in the environment of a worker process that cannot be meant."""
+
+
+class UnreadablePlan(PlanError):
+    """A recorded plan that this release cannot read: it has fields or values that it does not know."""
+
+
+class AlteredPlan(PlanError):
+    """A recorded plan whose content is not what its id names (IPL-4): what would run is not what was enqueued."""
 
 
 class RegistrationError(TurnfleetError, ValueError):

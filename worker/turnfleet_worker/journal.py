@@ -10,7 +10,6 @@ from typing import Any
 
 from turnfleet_kernel.contracts.canonical import digest
 from turnfleet_kernel.contracts.frozen import thaw
-from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decided, Reject
 from turnfleet_kernel.contracts.json import (
     interrupt_to_json,
     tool_outcome_to_json,
@@ -110,22 +109,11 @@ def paused(record: PauseRecord) -> Entry:
         "interrupts": [interrupt_to_json(each) for each in record.interrupts],
         "at": record.next_index,
     }
-    said = {each.interrupt.call_id for each in record.decisions.values() if _is_outcome(each)}
+    said = {each.interrupt.call_id for each in record.decisions.values() if each.is_outcome}
     outcomes = [outcome for call_id, outcome in record.outcomes.items() if call_id in said]
     if outcomes:
         entry["outcomes"] = [tool_outcome_to_json(outcome) for outcome in outcomes]
     return entry
-
-
-def _is_outcome(decided: Decided) -> bool:
-    """Whether a decision is the call's outcome by itself, so that no call is made (HK-4)."""
-    match decided.decision:
-        case Reject() | Answer():
-            return True
-        case Approve():
-            return decided.interrupt.kind == "in_doubt"
-        case _:
-            return False
 
 
 def all_paused(record: PauseRecord) -> list[Entry]:

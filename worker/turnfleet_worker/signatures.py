@@ -109,7 +109,7 @@ def read_signature(
         fields[names[parameter.name]] = _field(parameter, annotation, documented.get(parameter.name))
     model = _model_of(tool, fields)
     schema = _schema_of(tool, model)
-    return Signature(tool, told, schema, digest(_shape(schema)), tuple(contexts), names, model)
+    return Signature(tool, told, schema, schema_digest(schema), tuple(contexts), names, model)
 
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,6 +178,11 @@ def _schema_of(tool: str, model: type[BaseModel]) -> dict[str, Any]:
     schema.pop("description", None)
     schema.setdefault("properties", {})
     return schema
+
+
+def schema_digest(schema: Mapping[str, Any]) -> str:
+    """Give the SHA-256 in hex of what a schema demands: its titles, descriptions and examples do not count."""
+    return digest(_shape(schema))
 
 
 def _shape(schema: Any) -> Any:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
 from turnfleet.store import Keys, commands
@@ -18,7 +18,6 @@ from turnfleet.store.commands.survey import Survey, merge_surveys
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Offer, SweepPolicy, Swept
 from turnfleet.wire.broker import default_queue
-from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_worker.backlog import Lane
 from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.offers import Offers
@@ -34,7 +33,8 @@ _log = logging.getLogger(__name__)
 class Sweeper:
     """Sweeps every `every_seconds`, while this process has the lock.
 
-    `fits` says whether it can run a plan; `clock` gives monotonic seconds that pass as the server's do.
+    `fits` says whether this worker can run a plan, given as recorded: its id and its content.
+    `clock` gives monotonic seconds that pass as the server's do.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sweeper:
         policy: SweepPolicy,
         offers: Offers,
         turns: Turns,
-        fits: Callable[[PlanSpec], bool],
+        fits: Callable[[str, Mapping[str, Any]], bool],
         clock: Callable[[], float] = time.monotonic,
         meter: Meter = NO_METER,
     ) -> None:
@@ -143,7 +143,7 @@ class Sweeper:
             offers: list[Offer] = []
             for row in page.rows:
                 definition = await self._executor.execute(commands.definition(self._keys, row.run_id))
-                if self._fits(PlanSpec.model_validate(definition.plan)):
+                if self._fits(row.plan_id, definition.plan):
                     offer = await self._executor.execute(commands.unpark(self._keys, row.run_id))
                     offers += [offer] if offer else []
             await self._offers.publish(offers)

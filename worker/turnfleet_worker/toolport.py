@@ -47,13 +47,26 @@ class BoundTools:
         tool = self._tools.get(name)
         return None if tool is None else tool.signature.schema
 
+    def problem(self, request: ToolRequest) -> str | None:
+        """Say why a call could not be made here, without making it; None when it could."""
+        tool = self._tools.get(request.name)
+        if tool is None:
+            return self._no_such_tool(request.name)
+        try:
+            tool.signature.bind(request.arguments)
+        except ArgumentsError as unfit:
+            return str(unfit)
+        return None
+
+    def _no_such_tool(self, name: str) -> str:
+        return f"There is no tool {name!r} here. Tools: {', '.join(self._tools) or 'none'}."
+
     async def call(self, request: ToolRequest) -> ToolOutcome:
         """Make a call. Whatever goes wrong is an error outcome that tells the model what to do (TOL-2, TOL-3)."""
         call_id = request.call_id or ""
         tool = self._tools.get(request.name)
         if tool is None:
-            has = ", ".join(self._tools) or "none"
-            return ToolOutcome(call_id, request.name, error=f"There is no tool {request.name!r} here. Tools: {has}.")
+            return ToolOutcome(call_id, request.name, error=self._no_such_tool(request.name))
         try:
             arguments = tool.signature.bind(request.arguments)
         except ArgumentsError as unfit:

@@ -113,6 +113,17 @@ class Decided:
     interrupt: Interrupt
     decision: Decision
 
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the decision is the call's outcome by itself, so that no call is made (HK-4)."""
+        match self.decision:
+            case Reject() | Answer():
+                return True
+            case Approve():
+                return self.interrupt.kind == "in_doubt"
+            case _:
+                return False
+
 
 DECISIONS: TypeAdapter[Approve | Edit | Reject | Answer | Retry] = TypeAdapter(
     Decision, config=ConfigDict(hide_input_in_errors=True, defer_build=True)

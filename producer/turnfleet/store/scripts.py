@@ -30,14 +30,17 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "sweep": (_SAVES, ("moves", "claimed", "people")),
     "look": (_READS, ()),
     "journal": (_READS, ()),
+    "file": (_READS, ()),
+    "browse": (_READS, ("walk",)),
     "listing": (_SAVES, ("walk",)),
     "inbox": (_SAVES, ("moves", "people", "walk")),
     "read_events": (_READS, ()),
     "thread": (_SAVES, ()),
     "sweep_lock": (_SAVES, ()),
     "announce": (_SAVES, ()),
-    "workers": (_SAVES, ()),
     "survey": (_READS, ()),
+    "workers": (_SAVES, ("alive",)),
+    "announced": (_READS, ("alive",)),
 }
 
 

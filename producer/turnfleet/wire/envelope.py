@@ -14,10 +14,11 @@ from turnfleet.store.keys import validate_id
 from turnfleet.store.records import NewRun, Offer
 from turnfleet.wire.broker import DEFAULT_PRIORITY, HIGHEST_PRIORITY, default_queue
 from turnfleet.wire.request import RequestBody, request_digest
+from turnfleet.wire.versions import VERSIONS
 from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
 
-VERSION: Final = 1
-"""The envelope version that this release writes. A worker serves this one (and, once there is one, the one before)."""
+VERSION: Final = VERSIONS.current
+"""The envelope version that this release writes; which ones a worker serves, and how, stands in versions.py."""
 
 _MILLISECONDS: Final = 1000
 _UNKNOWN: Final = "0" * 64
@@ -56,7 +57,7 @@ class Envelope(BaseModel):
 
     model_config = _WIRE
 
-    v: Literal[1] = VERSION
+    v: Literal[1] = 1
     fleet: FleetName
     run_id: RunId
     recorded: bool = False
@@ -102,12 +103,8 @@ class Envelope(BaseModel):
 
 def parse_envelope(value: object) -> Envelope:
     """Read an envelope. Raises `InvalidEnvelope` saying which field does not fit and why, never what it holds."""
-    version = value.get("v", VERSION) if isinstance(value, Mapping) else VERSION
-    if version != VERSION:
-        shown = version if isinstance(version, int) else "not a number"
-        raise InvalidEnvelope(f"envelope version {shown} is not served here: this release serves version {VERSION}")
     try:
-        return Envelope.model_validate(value)
+        return Envelope.model_validate(VERSIONS.read(value) if isinstance(value, Mapping) else value)
     except ValidationError as error:
         raise InvalidEnvelope(f"not a turnfleet envelope: {explain(error)}") from None
 

@@ -1,7 +1,8 @@
 """Every command of the store, sans-IO: builders return a `Command` that an executor runs."""
 
+from turnfleet.store.commands.browsing import browse, run_file
 from turnfleet.store.commands.claimed import beat, claim, finish, park, pause, release, step
-from turnfleet.store.commands.fleet import announce, retract, sweep, sweep_lock, workers
+from turnfleet.store.commands.fleet import announce, announced, retract, sweep, sweep_lock, workers
 from turnfleet.store.commands.looking import definition, inbox, journal, listing, outcome, read_events, status
 from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
 from turnfleet.store.commands.survey import survey
@@ -9,7 +10,9 @@ from turnfleet.store.commands.threads import thread_head, thread_join, thread_le
 
 __all__ = [
     "announce",
+    "announced",
     "beat",
+    "browse",
     "cancel",
     "claim",
     "create",
@@ -28,6 +31,7 @@ __all__ = [
     "resume",
     "retract",
     "retry",
+    "run_file",
     "status",
     "step",
     "survey",

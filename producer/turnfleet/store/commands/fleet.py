@@ -82,3 +82,8 @@ def retract(keys: Keys, worker: str) -> Command[None]:
 def workers(keys: Keys) -> Command[tuple[dict[str, Any], ...]]:
     """Give the announcements of the workers that are alive, by Redis' clock."""
     return Command("workers", keys.workers, header(keys), lambda reply: tuple(map(load_json, reply)))
+
+
+def announced(keys: Keys) -> Command[tuple[dict[str, Any], ...]]:
+    """Give what `workers` gives; writes nothing."""
+    return Command("announced", keys.workers, header(keys), lambda reply: tuple(map(load_json, reply)))

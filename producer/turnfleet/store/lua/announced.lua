@@ -1,0 +1,2 @@
+-- The announcements of workers that are alive; nothing is changed.
+return (alive())

@@ -1,0 +1,68 @@
+"""From a run's file to where it stands: the journal folded as a worker would, failures told apart by their cause."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from turnfleet.store.commands.browsing import RunFile
+from turnfleet_kernel.contracts.values import ModelTurn, PromptAssembly, ToolOutcome, ToolRequest
+from turnfleet_kernel.plan import InvocationPlan
+from turnfleet_kernel.ports import ConversationPort, Transcript
+from turnfleet_worker.fold import Folded, fold
+
+T = TypeVar("T")
+
+
+class TranscriptUnreadable(ValueError):
+    """The conversation port does not take back what was recorded; the text says which operation, and its error."""
+
+
+def read_journal(file: RunFile, plan: InvocationPlan) -> Folded:
+    """Fold a run's journal.
+
+    The log of events is left alone: it decides only what readers are shown again, never whether a run goes on.
+    Raises `TranscriptUnreadable`, and what `fold` raises for a journal that it cannot read.
+    """
+    return fold(
+        file.journal,
+        (),
+        conversation=_Told(plan.bindings.conversation),
+        run_id=file.run_id,
+        plan_id=plan.identity.plan_id,
+        ran_seconds=0.0,
+        next_index=file.next_index,
+    )
+
+
+class _Told:
+    """A conversation port whose failures say that they are its own."""
+
+    def __init__(self, inner: ConversationPort) -> None:
+        self._inner = inner
+
+    def open_turn(self, assembly: PromptAssembly) -> Transcript:
+        return self._inner.open_turn(assembly)
+
+    def close_round(
+        self,
+        transcript: Transcript,
+        turn: ModelTurn,
+        requests: Sequence[ToolRequest],
+        outcomes: Sequence[ToolOutcome],
+    ) -> None:
+        _telling("close_round", lambda: self._inner.close_round(transcript, turn, requests, outcomes))
+
+    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
+        return self._inner.messages(transcript)
+
+    def dump(self, transcript: Transcript) -> Any:
+        return _telling("dump", lambda: self._inner.dump(transcript))
+
+    def load(self, value: Any) -> Transcript:
+        return _telling("load", lambda: self._inner.load(value))
+
+
+def _telling(operation: str, ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except Exception as error:
+        raise TranscriptUnreadable(f"{operation}() raised {type(error).__name__}: {error}") from error
