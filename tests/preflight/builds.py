@@ -1,20 +1,18 @@
 """Two builds of one service: what is deployed, and what is to be. Each difference breaks runs in a way of its own.
 
-The prompt spells out what the model says: a JSON list of steps, one a round; a string is a text, a list is its calls as
-`[call id, tool, arguments]`, and `{"fail": ...}` makes the model raise. Every model round and every effect is a line
-in the file that `MARKS` names.
+The prompt spells out what the model says (support/spelled.py). Every model round and every effect is a line in the file
+that `MARKS` names.
 """
 
 import asyncio
-import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
+from support.spelled import Spelled
 
-from turnfleet_kernel import Delta, ModelTurn, Phase, PlanSpec, Stage, StageResult, ToolRequest, current_run_identity
+from turnfleet_kernel import Phase, PlanSpec, Stage, StageResult, current_run_identity
 from turnfleet_worker import Edit, Registry, Reject
 
 HELPER = PlanSpec(name="helper", model="spelled", tools=("pay",))
@@ -29,42 +27,10 @@ def mark(what: str) -> None:
         file.write(f"{what} {identity.run_id if identity else '?'}\n")
 
 
-class Spelled:
-    """Says what the prompt spells out; has no state of its own."""
-
-    async def invoke(self, transcript: Sequence[Mapping[str, Any]]) -> ModelTurn:
-        """Give the turn of this round."""
-        prompt = next(message["content"] for message in transcript if message["role"] == "user")
-        step = json.loads(prompt)[sum(1 for message in transcript if message["role"] == "assistant")]
-        mark("model")
-        if isinstance(step, dict):
-            raise RuntimeError(step["fail"])  # noqa: TRY004 - a provider's failure, not a wrong type
-        if isinstance(step, str):
-            return ModelTurn(step)
-        return ModelTurn("", tool_requests=tuple(ToolRequest(*each) for each in step))
-
-    def stream(self, transcript: Sequence[Mapping[str, Any]]) -> "_Round":
-        """Give the same in one piece."""
-        return _Round(self, transcript)
-
-
-class _Round:
-    def __init__(self, model: Spelled, transcript: Sequence[Mapping[str, Any]]) -> None:
-        self._model, self._transcript, self._turn = model, transcript, ModelTurn()
-
-    async def deltas(self) -> AsyncIterator[Delta]:
-        self._turn = await self._model.invoke(self._transcript)
-        if self._turn.text:
-            yield Delta("text", self._turn.text)
-
-    def result(self) -> ModelTurn:
-        return self._turn
-
-
 def same() -> Registry:
     """Give what both builds have."""
     registry = Registry()
-    registry.model("spelled", Spelled())
+    registry.model("spelled", Spelled(lambda _number: mark("model")))
 
     @registry.tool(approval=True)
     def pay(amount: int) -> str:
@@ -85,7 +51,7 @@ def same() -> Registry:
 def deployed() -> Registry:
     """Give the build that runs."""
     registry = same()
-    registry.model("retired", Spelled())
+    registry.model("retired", Spelled(lambda _number: mark("model")))
     registry.delegate("scribe", SCRIBE)
     registry.delegate("clerk", HELPER)
 
