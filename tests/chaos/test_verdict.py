@@ -8,9 +8,10 @@ import pytest
 from turnfleet_worker.chaos.crew import Frozen
 from turnfleet_worker.chaos.ledger import Effect, Record, Reply, Turn
 from turnfleet_worker.chaos.people import Resumption, Seen
-from turnfleet_worker.chaos.report import Loss, recoveries, resumes, spread
+from turnfleet_worker.chaos.report import Loss, recoveries, resumes
 from turnfleet_worker.chaos.verdict import End, Evidence, Verdict, judge, judge_follower, judge_stream
 from turnfleet_worker.chaos.workload import APPROVED, ASKED, KEYED, Script
+from turnfleet_worker.local.figures import spread
 
 RUN = "run"
 SLOT = "run/0"

@@ -19,11 +19,12 @@ from turnfleet_worker.chaos.faults import Fault, plan_faults
 from turnfleet_worker.chaos.fleet import LEDGER_VARIABLE, SETTINGS
 from turnfleet_worker.chaos.ledger import Ledger
 from turnfleet_worker.chaos.people import Outside, Seen, read_stream
-from turnfleet_worker.chaos.report import Loss, Report, recoveries, resumes, spread, versions
+from turnfleet_worker.chaos.report import Loss, Report, recoveries, resumes
 from turnfleet_worker.chaos.server import ChaosRedis, choose_servers
 from turnfleet_worker.chaos.show import Progress, Show
 from turnfleet_worker.chaos.verdict import End, Evidence, judge
 from turnfleet_worker.chaos.workload import Script, write_scripts
+from turnfleet_worker.local.figures import spread, versions
 from turnfleet_worker.local.session import Session
 
 FLEET: Final = "chaos"

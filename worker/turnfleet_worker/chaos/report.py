@@ -1,16 +1,15 @@
 """The report of a chaos: its figures, as lines for people and as JSON for scripts."""
 
-import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final
 
 from turnfleet_worker.chaos.crew import FATES
 from turnfleet_worker.chaos.faults import FAULT_KINDS
 from turnfleet_worker.chaos.people import Resumption, Seen
 from turnfleet_worker.chaos.verdict import Verdict
+from turnfleet_worker.local.figures import Spread
 
 MARKS: Final = frozenset({"resumed", "rewind"})
 """Events with which a new invocation of a run begins."""
@@ -25,15 +24,6 @@ class Loss:
 
     at: float
     run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A distribution of durations in seconds; None where there is none."""
-
-    count: int
-    p50: float | None
-    p99: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +129,6 @@ class Report:
         }
 
 
-def spread(durations: Iterable[float]) -> Spread:
-    """Return count, median and 99th percentile (the nearest value, so that it is one that was measured)."""
-    values = sorted(durations)
-    if not values:
-        return Spread(0, None, None)
-    return Spread(len(values), _nearest(values, 0.50), _nearest(values, 0.99))
-
-
 def recoveries(losses: Iterable[Loss], streams: Mapping[str, Sequence[Seen]]) -> list[float]:
     """Return how long each run of a lost worker stood still: until the event with which its next invocation begins.
 
@@ -170,16 +152,6 @@ def resumes(resumptions: Iterable[Resumption], streams: Mapping[str, Sequence[Se
         if first is not None:
             found.append(first.time - each.sent)
     return found
-
-
-def versions(server: str, server_version: str) -> dict[str, str]:
-    """Return the versions of what ran."""
-    packages = {name: version(name) for name in ("turnfleet", "celery", "kombu", "redis")}
-    return {**packages, server: server_version, "python": platform.python_version()}
-
-
-def _nearest(values: Sequence[float], share: float) -> float:
-    return values[min(len(values) - 1, int(share * len(values)))]
 
 
 def _sentence(*parts: str) -> str:
