@@ -3,6 +3,7 @@
 from turnfleet.client import AsyncFleet, AsyncRun, Fleet, Run
 from turnfleet.client.order import EnqueueItem, EnqueueOptions
 from turnfleet.errors import (
+    BadSignature,
     ClaimLost,
     DecisionError,
     EventsTrimmed,
@@ -33,7 +34,7 @@ from turnfleet.errors import (
     WrongEventLoop,
 )
 from turnfleet.status import Page, RunInterrupt, RunStatus
-from turnfleet.wire import SizeLimits
+from turnfleet.wire import SigningKeys, SizeLimits
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Interrupt, Reject, Retry
 from turnfleet_kernel.contracts.json import decision_from_json, event_to_json
@@ -46,6 +47,7 @@ __all__ = [
     "Approve",
     "AsyncFleet",
     "AsyncRun",
+    "BadSignature",
     "ClaimLost",
     "Decision",
     "DecisionError",
@@ -82,6 +84,7 @@ __all__ = [
     "RunInterrupt",
     "RunPaused",
     "RunStatus",
+    "SigningKeys",
     "SizeLimits",
     "StageSpec",
     "StepGap",

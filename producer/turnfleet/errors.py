@@ -24,7 +24,8 @@
     ├── PlanRejected                    no live worker has all the names that the plan uses
     ├── WireError                       what was sent cannot be a turnfleet message
     │   ├── InvalidEnvelope
-    │   └── PayloadTooLarge
+    │   ├── PayloadTooLarge
+    │   └── BadSignature                its signature is missing, is of an unknown key, or is of something else
     ├── WrongEventLoop                  an AsyncFleet was used from another event loop than its own
     ├── StoreError                      the fleet's Redis refused a command: a fault in the set-up or in turnfleet
     └── FleetUnavailable                Redis or the broker cannot be reached; try again later
@@ -39,6 +40,7 @@ from turnfleet_kernel.errors import InvalidDecision as KernelInvalidDecision
 from turnfleet_kernel.errors import TurnfleetError
 
 __all__ = [
+    "BadSignature",
     "ClaimLost",
     "DecisionError",
     "EventsTrimmed",
@@ -279,6 +281,34 @@ class PayloadTooLarge(WireError):
         self.part = part
         self.size = size
         self.limit = limit
+
+
+class BadSignature(WireError):
+    """What claims to be a run, a message or a decision is not as somebody with a key signed it.
+
+    `trouble`: "unsigned", "unknown key" (`kid`; perhaps it was rotated away) or "altered". `known` are the names of
+    the keys that would do.
+    """
+
+    def __init__(
+        self, run_id: str, what: str, trouble: str, *, kid: str | None = None, known: Sequence[str] = ()
+    ) -> None:
+        ours = ", ".join(known)
+        match trouble:
+            case "unsigned":
+                why = f"is not signed, and the workers run only what one of the keys {ours} signed: pass signing="
+            case "unknown key":
+                why = (
+                    f"is signed with the key {kid!r}, and the workers have {ours}: sign with one of those, or give "
+                    "that key back to the workers (it need not be the current one) and retry the run"
+                )
+            case _:
+                why = f"does not fit its signature by {kid!r}: it was altered since, or another key has that name"
+        super().__init__(f"{what} {why}")
+        self.run_id = run_id
+        self.trouble = trouble
+        self.kid = kid
+        self.known = tuple(known)
 
 
 class WrongEventLoop(TurnfleetError):

@@ -16,6 +16,9 @@ from turnfleet.store.records import SweepPolicy
 from turnfleet.wire.publish import Publisher
 from turnfleet.wire.versions import VERSIONS
 from turnfleet_kernel import InvocationKernel
+from turnfleet.wire.signing import SigningKeys
+from turnfleet_kernel import InvocationKernel, PlanSpec
+from turnfleet_kernel.compile import unknown_names
 from turnfleet_kernel.defaults import SystemClock
 from turnfleet_kernel.ports import Clock
 from turnfleet_worker.announcement import Announcer
@@ -38,6 +41,7 @@ from turnfleet_worker.registry import Registry
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.sweep import Sweeper
+from turnfleet_worker.trust import Trust
 from turnfleet_worker.turns import Turns
 
 ANNOUNCED_BEATS = 4
@@ -52,12 +56,14 @@ def create_app(
     broker_url: str | None = None,
     settings: WorkerSettings | None = None,
     allow_eviction: bool = False,
+    signing: SigningKeys | None = None,
 ) -> Celery:
     """Return the Celery app of a fleet: `celery -A myfleet worker -c 200` hosts its runs.
 
     `url` is the run store's Redis, and the broker's too unless `broker_url` names another. `name` is the fleet's.
-    `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. Nothing is connected
-    here. Raises `InvalidId` for a name that queue and key names cannot carry.
+    `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. With `signing` a worker
+    runs only what one of the keys signed (docs/security.md). Nothing is connected here. Raises `InvalidId` for a name
+    that queue and key names cannot carry.
     """
     settings = settings or WorkerSettings()
     keys = fleet_keys(name, settings)
@@ -67,11 +73,11 @@ def create_app(
             worker=f"{socket.gethostname()}:{os.getpid()}",
             executor=AsyncExecutor(url),
             beats=SyncExecutor(url),
-            offers=BrokerOffers(Publisher(app, keys.fleet), Backlog(app)),
+            offers=BrokerOffers(Publisher(app, keys.fleet, signing=signing), Backlog(app)),
             queues=lambda: sorted(app.amqp.queues.consume_from),
             metrics=metrics_place(settings, os.environ),
         )
-        return make_host(registry, keys, settings, around, allow_eviction=allow_eviction)
+        return make_host(registry, keys, settings, around, allow_eviction=allow_eviction, signing=signing)
 
     return build(host_of_process, fleet=name, broker_url=broker_url or url, settings=settings)
 
@@ -104,7 +110,13 @@ def fleet_keys(name: str, settings: WorkerSettings) -> Keys:
 
 
 def make_host(
-    registry: Registry, keys: Keys, settings: WorkerSettings, around: Surroundings, *, allow_eviction: bool = False
+    registry: Registry,
+    keys: Keys,
+    settings: WorkerSettings,
+    around: Surroundings,
+    *,
+    allow_eviction: bool = False,
+    signing: SigningKeys | None = None,
 ) -> WorkerHost:
     """Return the host of one worker, not started."""
     host = WorkerHost()
@@ -126,6 +138,8 @@ def make_host(
             "counts": dict(host.counts),
             "version": version("turnfleet"),
             "envelopes": list(VERSIONS.served),
+            "envelopes": [VERSION],
+            "signing": list(signing.names) if signing else None,
             "queues": list(around.queues()),
             "shards": keys.shards,
             "metrics": endpoint.where if endpoint else None,
@@ -142,6 +156,7 @@ def make_host(
                 settings=settings,
                 draining=lambda: host.handing_over,
                 meter=meter,
+                trust=Trust(signing, keys.fleet, host.counts),
             ),
             plans=plans,
             offers=offers,

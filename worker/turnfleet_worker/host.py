@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject
 
-from turnfleet.errors import FleetUnavailable, InvalidEnvelope
+from turnfleet.errors import BadSignature, FleetUnavailable, InvalidEnvelope
 from turnfleet.ids import new_id
 from turnfleet.store import Keys, commands
 from turnfleet.store.records import Beat, Claim, ClaimRef, NotClaimed
@@ -37,6 +37,7 @@ from turnfleet_worker.plans import Plans
 from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.preconditions import check_store
 from turnfleet_worker.rate import Rate
+from turnfleet_worker.refusal import refuse
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.telling import CUT_SHORT, result_of
@@ -238,6 +239,7 @@ class WorkerHost:
                 f"run {envelope.run_id!r} is of fleet {envelope.fleet!r} and its message came to fleet "
                 f"{self._keys.fleet!r}: give each fleet queues of its own"
             )
+        self._bench.trust.check_message(envelope)
         return envelope
 
     async def _claim(self, envelope: Envelope, *, alone: bool) -> Claim | NotClaimed:
@@ -265,10 +267,14 @@ class WorkerHost:
 
     async def _work(self, claim: Claim, delivery: Delivery) -> dict[str, object]:
         try:
+            self._bench.trust.check_record(claim)
             plan = self._parts.plans.get(claim.plan_id, claim.plan)
+        except BadSignature as error:
+            left = await refuse(self._bench, claim, error)
         except PlanError as error:
             return await self._parts.misfits.set_aside(claim, error)
-        left = await self._invoke(claim, plan, delivery)
+        else:
+            left = await self._invoke(claim, plan, delivery)
         await self._follow_up(claim, left)
         return result_of(claim.run_id, left, delivery, content=self._bench.settings.show_content)
 

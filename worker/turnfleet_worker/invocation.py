@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from turnfleet.errors import ClaimLost, EventsTrimmed
@@ -34,6 +34,7 @@ from turnfleet_worker.recovery import recover
 from turnfleet_worker.registry import Registry
 from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.sink import RunSink
+from turnfleet_worker.trust import Trust
 from turnfleet_worker.writer import Entry, RunWriter
 
 _log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Bench:
     settings: WorkerSettings
     draining: Callable[[], bool]
     meter: Meter = NO_METER
+    trust: Trust = field(default_factory=Trust)
 
     @property
     def ttl_ms(self) -> int:
@@ -81,8 +83,10 @@ class Invocation:
     def __init__(
         self, bench: Bench, claim: Claim, plan: InvocationPlan, *, on_progress: Callable[[], None] = lambda: None
     ) -> None:
+        self._admitted = admitted = bench.trust.admit(claim.run_id, claim.journal)
+        bench.trust.report(claim.run_id, admitted)
         self._bench = bench
-        self.claim = claim
+        self.claim = claim = replace(claim, journal=admitted.entries)
         self._plan = plan
         self._verdict: Verdict | None = None
         self._task: asyncio.Task[None] | None = None
@@ -226,10 +230,13 @@ class Invocation:
         except (PauseRecordError, ValueError) as error:
             _log.exception("run %s cannot be paused", self.claim.run_id)
             return await self._finish(Finish("failed", None, error), index=event.index)
-        stored = [stored_interrupt(each, self._bench.registry.policy) for each in event.interrupts]
+        stored = [
+            stored_interrupt(each, self._bench.registry.policy, anew=self._admitted.must_ask(each.id))
+            for each in event.interrupts
+        ]
         usage = usage_to_json(self._context.usage) if self._context else None
         keys, ref, ttl_ms = self._bench.keys, self.claim.ref, self._bench.ttl_ms
-        paused = all_paused(record)
+        paused = self._bench.trust.sign_pauses(self.claim.run_id, all_paused(record), stored)
         ended = await self._writer.conclude(
             lambda seq, entries, events: commands.pause(
                 keys,
@@ -256,7 +263,7 @@ class Invocation:
         record = record_pause(plan, self._context)
         await self._writer.flushed()
         entries = await persist(self._bench.executor, commands.journal(self._bench.keys, self.claim.run_id))
-        entries = (*entries, *all_paused(record))
+        entries = (*self._bench.trust.admit(record.run_id, entries).entries, *all_paused(record))
         folded = fold(
             entries,
             [*await self._events_since(round_start(entries)), event_to_json(event)],

@@ -11,7 +11,6 @@ from redis.exceptions import RedisError
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store.records import Offer
-from turnfleet.wire.envelope import reoffer
 from turnfleet.wire.publish import Publisher
 from turnfleet_worker.backlog import Backlog, Lane
 
@@ -43,9 +42,8 @@ class BrokerOffers(Offers):
         """Publish offers, in order."""
         if not offers:
             return
-        messages = [(offer, reoffer(self._publisher.fleet, offer)) for offer in offers]
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._publisher.publish_many, messages)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._publisher.publish_offers, offers)
         except FleetUnavailable as error:
             _log.warning("%d offers wait for the next sweep: %s", len(offers), error)
 

@@ -12,8 +12,10 @@ from turnfleet_worker.policy import ToolPolicy
 MILLISECONDS = 1000
 
 
-def stored_interrupt(interrupt: Interrupt, policy: Callable[[str], ToolPolicy | None]) -> StoredInterrupt:
-    """Return the stored form of an interrupt; `policy` gives a tool's, by name."""
+def stored_interrupt(
+    interrupt: Interrupt, policy: Callable[[str], ToolPolicy | None], *, anew: bool = False
+) -> StoredInterrupt:
+    """Return the stored form of an interrupt; `policy` gives a tool's, by name. `anew`: no earlier decision stands."""
     payload = plain_json(thaw(interrupt.payload))
     question = interrupt.kind == "question"
     rules = policy("ask" if question else payload.get("tool", ""))
@@ -30,4 +32,5 @@ def stored_interrupt(interrupt: Interrupt, policy: Callable[[str], ToolPolicy | 
         on_expiry=decision_to_json(rules.on_expiry) if rules and rules.on_expiry is not None and not in_doubt else None,
         schema=schema,
         digest=payload.get("digest"),
+        anew=anew,
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import rfc8785
 
-__all__ = ["canonical_json", "digest"]
+__all__ = ["canonical_json", "digest", "digested_json"]
 
 _SAFE_INTEGER: Final = 2**53 - 1
 
@@ -26,13 +26,21 @@ def canonical_json(value: Any) -> bytes:
         raise ValueError(msg) from problem
 
 
-def digest(value: Any) -> str:
-    """Give the SHA-256 of a JSON value, 64 lowercase hex digits.
+def digested_json(value: Any) -> bytes:
+    """Write a JSON value as digests and signatures are computed over it.
 
     Whole numbers that RFC 8785 refuses (beyond 53 bits: ids of other systems) are written as an object of their own,
     so that arguments holding them still have a digest.
+
+    Raises:
+        ValueError: a value that JSON cannot carry.
     """
-    return hashlib.sha256(canonical_json(_with_wide_integers(value))).hexdigest()
+    return canonical_json(_with_wide_integers(value))
+
+
+def digest(value: Any) -> str:
+    """Give the SHA-256 of a JSON value (see `digested_json`), 64 lowercase hex digits."""
+    return hashlib.sha256(digested_json(value)).hexdigest()
 
 
 def _with_wide_integers(value: Any) -> Any:

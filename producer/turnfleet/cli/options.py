@@ -43,9 +43,13 @@ class Connection:
 
     def open(self) -> "Fleet":
         """Return the client; it connects with its first call."""
-        from turnfleet import Fleet  # noqa: PLC0415 - `turnfleet --help` needs no client
+        from turnfleet import Fleet, SigningKeys  # noqa: PLC0415 - `turnfleet --help` needs no client
 
-        return Fleet(self.redis_url, name=self.name, broker_url=self.broker)
+        try:
+            signing = SigningKeys.from_environment()
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        return Fleet(self.redis_url, name=self.name, broker_url=self.broker, signing=signing)
 
 
 def _options(*, environment: bool) -> list[Callable[[Function], Function]]:

@@ -12,7 +12,7 @@ from turnfleet.client.order import EnqueueOptions, Item, PlanLike, RequestLike, 
 from turnfleet.client.setup import Setup
 from turnfleet.status import Page, RunInterrupt, RunStatus
 from turnfleet.store import Keys, validate_id
-from turnfleet.wire import SizeLimits
+from turnfleet.wire import SigningKeys, SizeLimits
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.values import InvocationOutcome
@@ -38,8 +38,11 @@ class AsyncFleet:
         poll_interval: float = 2.0,
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
+        signing: SigningKeys | None = None,
     ) -> None:
-        self._setup = Setup(Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000))
+        self._setup = Setup(
+            Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing
+        )
         self._line = AsyncLine(url, broker_url or url, name, timeout)
 
     @property

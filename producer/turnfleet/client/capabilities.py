@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from turnfleet.client.steps import Flow, execute
-from turnfleet.errors import PlanRejected
+from turnfleet.errors import BadSignature, PlanRejected
 from turnfleet.store import Keys, commands
+from turnfleet.wire import SigningKeys
 from turnfleet_kernel.contracts.spec import PlanSpec
 
 Announcement = Mapping[str, Any]
@@ -50,6 +51,18 @@ def check_names(plan: PlanSpec, announced: Sequence[Announcement]) -> None:
     unknown = {kind: names for kind, names in unknown.items() if names}
     if unknown:
         raise PlanRejected(unknown, {kind: sorted(names) for kind, names in known.items()})
+
+
+def check_signing(signing: SigningKeys | None, announced: Sequence[Announcement], run_id: str, what: str) -> None:
+    """Raise `BadSignature` when no live worker would take what these keys sign (None: what nobody signs)."""
+    asking: list[Sequence[str]] = [each["signing"] for each in announced if each.get("signing")]
+    if not announced or len(asking) < len(announced):
+        return
+    known = sorted({name for names in asking for name in names})
+    if signing is not None and signing.current in known:
+        return
+    trouble, kid = ("unsigned", None) if signing is None else ("unknown key", signing.current)
+    raise BadSignature(run_id, what, trouble, kid=kid, known=known)
 
 
 def _names(announced: Sequence[Announcement], listed: str) -> set[str]:

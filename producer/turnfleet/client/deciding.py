@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from turnfleet.client.capabilities import check_signing
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Flow, execute
 from turnfleet.client.threads import publish_or_leave
@@ -11,6 +13,8 @@ from turnfleet.errors import InvalidDecision, NotAllowed, UnknownInterrupt
 from turnfleet.store import commands
 from turnfleet.store.records import NewDecision, StoredInterrupt
 from turnfleet.store.transitions import DECISIONS, TERMINAL_STATES
+from turnfleet.wire.signed import decision_content, shown_digest
+from turnfleet.wire.signing import SigningKeys
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 from turnfleet_kernel.contracts.json import decision_to_json
 from turnfleet_kernel.contracts.plain import plain_json
@@ -34,10 +38,19 @@ def resume(
     interrupts = {each.id: each for each in snapshot.interrupts}
     if snapshot.state not in TERMINAL_STATES:
         check_decisions(run_id, interrupts, decisions, roles)
+    check_signing(
+        setup.signing,
+        (yield from setup.capabilities.get(setup.keys)),
+        run_id,
+        f"the decision on run {run_id!r}",
+    )
     taken = [
         NewDecision(each, decision_to_json(decision), shown.get(each) or _digest(interrupts.get(each)))
         for each, decision in decisions.items()
     ]
+    if setup.signing is not None:
+        seal = _Seal(setup.signing, setup.fleet, run_id, by, tuple(roles), decision_id or None)
+        taken = [seal.on(new, interrupts.get(new.interrupt_id)) for new in taken]
     command = commands.resume(setup.keys, run_id, decisions=taken, by=by, roles=tuple(roles), decision_id=decision_id)
     resumed = yield from execute(command)
     # The decision stands now, whatever the broker says: the sweep offers the run again.
@@ -136,6 +149,35 @@ def _rule(problem: Any) -> str:
             return f"{place} has members besides {known}"
         case rule:
             return f"{place} must satisfy {rule} {json.dumps(problem.validator_value, default=str)[:120]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    """Who decides, for which run, and the keys to prove it by: what a worker checks (design/signing.md)."""
+
+    keys: SigningKeys
+    fleet: str
+    run_id: str
+    by: str
+    roles: tuple[str, ...]
+    decision_id: str | None
+
+    def on(self, new: NewDecision, interrupt: StoredInterrupt | None) -> NewDecision:
+        """Return the decision with its proof; as it is when there is no such interrupt, which the store refuses."""
+        if interrupt is None:
+            return new
+        content = decision_content(
+            self.fleet,
+            self.run_id,
+            new.interrupt_id,
+            new.decision,
+            shown=shown_digest(interrupt.kind, interrupt.call_id, interrupt.payload),
+            by=self.by,
+            roles=self.roles,
+            decision_id=self.decision_id,
+        )
+        signature = self.keys.sign(content)
+        return replace(new, proof={"kid": signature.kid, "sig": signature.sig, "roles": list(self.roles)})
 
 
 def _digest(interrupt: StoredInterrupt | None) -> str | None:

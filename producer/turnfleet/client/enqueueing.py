@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from turnfleet.client.capabilities import check_names
+from turnfleet.client.capabilities import Announcement, check_names, check_signing
 from turnfleet.client.order import Order
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Flow, execute, execute_many, now, publish
@@ -10,17 +10,17 @@ from turnfleet.client.threads import cancel_in_front, head_of, refuse_busy, with
 from turnfleet.errors import FleetUnavailable, ThreadBusy, TurnfleetError
 from turnfleet.store import commands
 from turnfleet.store.records import Created, Offer
-from turnfleet.wire import Envelope, first_offer, new_run
+from turnfleet.wire import Envelope, first_offer, new_run, sign_envelope
 
 
 def enqueue(setup: Setup, order: Order) -> Flow[None]:
     """Record one run and publish its first message; a run that exists with the same request is left as it is.
 
-    Raises `PlanRejected`, `PayloadTooLarge`, `RunIdConflict`, `ThreadBusy`; `FleetUnavailable` with the run's id, and
-    `maybe_enqueued=True` once its record may exist.
+    Raises `PlanRejected`, `BadSignature`, `PayloadTooLarge`, `RunIdConflict`, `ThreadBusy`; `FleetUnavailable` with
+    the run's id, and `maybe_enqueued=True` once its record may exist.
     """
     try:
-        check_names(order.plan, (yield from setup.capabilities.get(setup.keys)))
+        _check(setup, order, (yield from setup.capabilities.get(setup.keys)))
         envelope = _envelope(setup, order, (yield from _moment([order])))
         thread_id = order.options.thread_id
         if thread_id is not None and order.double_text == "reject":
@@ -48,7 +48,7 @@ def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
     threaded = [order for order in orders if order.options.thread_id is not None]
     announced = yield from setup.capabilities.get(setup.keys)
     for order in orders:
-        check_names(order.plan, announced)
+        _check(setup, order, announced)
     moment = yield from _moment(orders)
     envelopes = [_envelope(setup, order, moment) for order in alone]
     try:
@@ -63,6 +63,11 @@ def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
             raise FleetUnavailable(str(each), run_id=envelope.run_id, maybe_enqueued=True) from each
         if isinstance(each, TurnfleetError):
             raise each
+
+
+def _check(setup: Setup, order: Order, announced: Sequence[Announcement]) -> None:
+    check_names(order.plan, announced)
+    check_signing(setup.signing, announced, order.run_id, f"run {order.run_id!r}")
 
 
 def _first_messages(
@@ -81,7 +86,7 @@ def _moment(orders: Sequence[Order]) -> Flow[float]:
 
 
 def _envelope(setup: Setup, order: Order, moment: float) -> Envelope:
-    envelope = order.envelope(setup.fleet, moment)
+    envelope = sign_envelope(setup.signing, order.envelope(setup.fleet, moment))
     setup.limits.check(envelope.to_json())
     return envelope
 

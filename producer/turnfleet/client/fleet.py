@@ -12,7 +12,7 @@ from turnfleet.client.order import EnqueueOptions, Item, PlanLike, RequestLike, 
 from turnfleet.client.setup import Setup
 from turnfleet.status import Page, RunInterrupt, RunStatus
 from turnfleet.store import Keys, validate_id
-from turnfleet.wire import SizeLimits
+from turnfleet.wire import SigningKeys, SizeLimits
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.values import InvocationOutcome
@@ -26,7 +26,7 @@ class Fleet:
     `url` is the Redis that holds the runs; `broker_url` the Celery broker, by default the same. `name` and `shards`
     must be the workers'. `timeout` (seconds) bounds every wait for Redis and the broker, `poll_interval` (seconds)
     is how often a reader of events looks at the log when it hears nothing, `retention_seconds` how long a run that
-    ends by a cancel from here is kept.
+    ends by a cancel from here is kept. `signing` signs runs and decisions (docs/security.md).
 
     Connects on first use, may be shared between threads, and survives a fork (the child opens its own connections).
     Raises `InvalidId` for a name that cannot be one. Every method may raise `FleetUnavailable`.
@@ -43,8 +43,11 @@ class Fleet:
         poll_interval: float = 2.0,
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
+        signing: SigningKeys | None = None,
     ) -> None:
-        self._setup = Setup(Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000))
+        self._setup = Setup(
+            Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing
+        )
         self._line = Line(url, broker_url or url, name, timeout)
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from turnfleet.client.capabilities import Capabilities
 from turnfleet.store.keys import Keys
-from turnfleet.wire import SizeLimits
+from turnfleet.wire import SigningKeys, SizeLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class Setup:
     limits: SizeLimits
     poll_interval: float
     retention_ms: int
+    signing: SigningKeys | None = None
     capabilities: Capabilities = field(default_factory=Capabilities)
 
     def __post_init__(self) -> None:

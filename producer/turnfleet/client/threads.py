@@ -13,7 +13,7 @@ from turnfleet.store import commands
 from turnfleet.store.paging import Position, merge_pages
 from turnfleet.store.records import Offer
 from turnfleet.store.transitions import QUEUED, TERMINAL_STATES
-from turnfleet.wire import reoffer
+from turnfleet.wire import reoffer, sign_envelope
 
 _PAGE: Final = 200
 _INTERRUPTED: Final = "interrupted by a newer run of its thread"
@@ -86,7 +86,7 @@ def publish_or_leave(setup: Setup, offer: Offer | None) -> Flow[None]:
     if offer is None:
         return
     try:
-        yield from publish([(offer, reoffer(setup.fleet, offer))])
+        yield from publish([(offer, sign_envelope(setup.signing, reoffer(setup.fleet, offer)))])
     except FleetUnavailable:
         return
 

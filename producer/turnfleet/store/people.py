@@ -32,7 +32,7 @@ def interrupt_arguments(interrupts: Sequence[StoredInterrupt]) -> tuple[Argument
         }
         body = {"payload": interrupt.payload, "schema": interrupt.schema}
         default = None if interrupt.on_expiry is None else canonical(interrupt.on_expiry)
-        flat += args(interrupt.id, dump(head), dump(body), interrupt.expires_in_ms, default)
+        flat += args(interrupt.id, dump(head), dump(body), interrupt.expires_in_ms, default, interrupt.anew)
     return flat
 
 
@@ -82,7 +82,8 @@ def decision_arguments(run_id: str, decisions: Sequence[NewDecision]) -> tuple[A
             raise InvalidDecision(
                 run_id, each.interrupt_id, f"run {run_id!r}: the decision on {each.interrupt_id!r} has no kind"
             )
-        flat += args(each.interrupt_id, kind, canonical(each.decision), each.digest)
+        proof = None if each.proof is None else dump(each.proof)
+        flat += args(each.interrupt_id, kind, canonical(each.decision), each.digest, proof)
     return flat
 
 

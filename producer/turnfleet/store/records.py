@@ -16,7 +16,10 @@ EndState = Literal["completed", "failed", "cancelled", "expired"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to be. `held`: it waits for its thread; the sweep offers it as a fallback only."""
+    """A run to be. `held`: it waits for its thread; the sweep offers it as a fallback only.
+
+    `recorded`: its producer writes the record, and the message comes after it. `kid` and `sig` are its signature.
+    """
 
     run_id: str
     plan: Mapping[str, Any]
@@ -32,6 +35,9 @@ class NewRun:
     deadline_seconds: float | None = None
     metadata: Mapping[str, Any] | None = None
     held: bool = False
+    recorded: bool = True
+    kid: str | None = None
+    sig: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,10 @@ class Claim:
     ran_ms: int
     cancel: str | None
     metadata: dict[str, Any]
+    eta_ms: int | None = None
+    recorded: bool = True
+    kid: str | None = None
+    sig: str | None = None
 
     @property
     def ref(self) -> ClaimRef:
@@ -141,7 +151,8 @@ class StoredInterrupt:
 
     Written with `expires_in_ms` (a duration), read with `expires_ms` (a time). `on_expiry` is the decision that is
     taken then; None ends the run `expired`. `schema` is the JSON Schema that an edit's arguments or an answer must
-    fit. Once decided, `decision`, `by`, `decision_id` and `decided_ms` are set.
+    fit. Once decided, `decision`, `by`, `decision_id` and `decided_ms` are set. `anew`: an earlier decision on it does
+    not stand, whatever it was about.
     """
 
     id: str
@@ -158,6 +169,7 @@ class StoredInterrupt:
     by: str | None = None
     decision_id: str | None = None
     decided_ms: int | None = None
+    anew: bool = False
 
     @property
     def open(self) -> bool:
@@ -167,11 +179,15 @@ class StoredInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class NewDecision:
-    """A decision about one interrupt. `digest` is that of the arguments which the decider was shown."""
+    """A decision about one interrupt. `digest` is that of the arguments which the decider was shown.
+
+    `proof` (JSON) is kept with it in the journal, for the worker that acts on it.
+    """
 
     interrupt_id: str
     decision: Mapping[str, Any]
     digest: str | None = None
+    proof: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

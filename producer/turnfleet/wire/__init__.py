@@ -13,6 +13,8 @@ from turnfleet.wire.envelope import (
 from turnfleet.wire.limits import SizeLimits
 from turnfleet.wire.publish import Publisher, task_id
 from turnfleet.wire.request import RequestBody, request_digest
+from turnfleet.wire.signed import check_envelope, sign_envelope
+from turnfleet.wire.signing import SigningKeys
 
 __all__ = [
     "TASK_NAME",
@@ -20,8 +22,10 @@ __all__ = [
     "Publisher",
     "RequestBody",
     "RunOptions",
+    "SigningKeys",
     "SizeLimits",
     "celery_settings",
+    "check_envelope",
     "default_queue",
     "envelope_schema",
     "first_offer",
@@ -29,5 +33,6 @@ __all__ = [
     "parse_envelope",
     "reoffer",
     "request_digest",
+    "sign_envelope",
     "task_id",
 ]

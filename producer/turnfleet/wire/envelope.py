@@ -15,6 +15,7 @@ from turnfleet.store.records import NewRun, Offer
 from turnfleet.wire.broker import DEFAULT_PRIORITY, HIGHEST_PRIORITY, default_queue
 from turnfleet.wire.request import RequestBody, request_digest
 from turnfleet.wire.versions import VERSIONS
+from turnfleet.wire.signing import KEY_NAME, SIGNATURE
 from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
 
 VERSION: Final = VERSIONS.current
@@ -66,8 +67,8 @@ class Envelope(BaseModel):
     request: RequestBody | None = None
     digest: Sha256
     options: RunOptions = RunOptions()
-    kid: str | None = Field(default=None, description="reserved: which key signed")
-    sig: str | None = Field(default=None, description="reserved: HMAC over the digests")
+    kid: str | None = Field(default=None, pattern=KEY_NAME, description="which key signed")
+    sig: str | None = Field(default=None, pattern=SIGNATURE, description="HMAC-SHA256, see docs/security.md")
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +95,8 @@ class Envelope(BaseModel):
             raise ValueError("plan and request come together or not at all")
         if self.plan is None and not self.recorded:
             raise ValueError("a message without plan and request must say recorded=true")
+        if (self.kid is None) != (self.sig is None):
+            raise ValueError("kid and sig come together or not at all")
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -138,6 +141,9 @@ def new_run(envelope: Envelope, *, held: bool = False) -> NewRun:
         deadline_seconds=options.deadline_seconds,
         metadata=options.metadata,
         held=held,
+        recorded=envelope.recorded,
+        kid=envelope.kid,
+        sig=envelope.sig,
     )
 
 

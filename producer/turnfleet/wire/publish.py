@@ -24,6 +24,8 @@ from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
 from turnfleet.wire.connecting import bounded, producer_app
 from turnfleet.wire.envelope import Envelope, reoffer
 from turnfleet.wire.shown import Shown
+from turnfleet.wire.signed import sign_envelope
+from turnfleet.wire.signing import SigningKeys
 
 _MAX_IDLE: Final = 8
 _BATCH: Final = 200
@@ -64,11 +66,14 @@ class Publisher:
 
     `source` is a broker URL, or the Celery app of a worker, whose broker and settings are then used.
     `timeout` (seconds) bounds each wait on the broker's socket. Connections are opened when first needed,
-    one for each thread that publishes at the same moment, and kept.
+    one for each thread that publishes at the same moment, and kept. `signing` signs offers of recorded runs.
     """
 
-    def __init__(self, source: Celery | str, fleet: str, *, timeout: float = 5.0) -> None:
+    def __init__(
+        self, source: Celery | str, fleet: str, *, timeout: float = 5.0, signing: SigningKeys | None = None
+    ) -> None:
         self.fleet = validate_id("fleet name", fleet)
+        self._signing = signing
         self._timeout = timeout
         if isinstance(source, str):
             self._app = producer_app(source, fleet)
@@ -83,9 +88,9 @@ class Publisher:
         """Publish one offer; raises as `publish_many` does."""
         self.publish_many([(offer, envelope)])
 
-    def publish_offer(self, offer: Offer) -> None:
-        """Publish an offer of a run whose record exists: the message carries the digest, not the plan and request."""
-        self.publish_many([(offer, reoffer(self.fleet, offer))])
+    def publish_offers(self, offers: Sequence[Offer]) -> None:
+        """Publish offers of runs whose records exist: each carries the digest, not the plan and request."""
+        self.publish_many([(offer, sign_envelope(self._signing, reoffer(self.fleet, offer))) for offer in offers])
 
     def publish_many(self, messages: Sequence[tuple[Offer, Envelope]]) -> None:
         """Publish messages on one connection, in order, batched where the transport can.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from celery import Celery
 
+from turnfleet.wire.signing import SigningKeys
 from turnfleet_worker import Registry, create_app
 
 APP_VARIABLE = "TURNFLEET_APP"
@@ -48,6 +49,7 @@ def build_app(environment: Mapping[str, str] = os.environ) -> Celery:
         environment.get("TURNFLEET_REDIS_URL", "redis://localhost:6379/0"),
         name=environment.get("TURNFLEET_NAME", "default"),
         broker_url=environment.get("TURNFLEET_BROKER_URL"),
+        signing=SigningKeys.from_environment(environment),
     )
 
 

@@ -106,6 +106,10 @@ def _read_claim(run_id: str, record: Mapping[str, bytes], journal: Sequence[byte
         ran_ms=int(record["ran"]),
         cancel=text(record.get("cancel")),
         metadata=load_json(record.get("metadata"), {}),
+        eta_ms=whole(record.get("eta")),
+        recorded="foreign" not in record,
+        kid=text(record.get("kid")),
+        sig=text(record.get("sig")),
     )
 
 

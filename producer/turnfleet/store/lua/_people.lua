@@ -42,13 +42,13 @@ local function may_decide(each, roles)
   return false
 end
 
--- Take a decision: once in the hash, once in the journal.
-local function decide(run, facts, each, decision, by, decision_id)
+-- Take a decision: once in the hash, once in the journal. `proof` (JSON) is for the worker that acts on it.
+local function decide(run, facts, each, decision, by, decision_id, proof)
   local who = '"by":' .. json(by) .. ',"decision_id":' .. (decision_id and json(decision_id) or 'null')
   redis.call('HSET', key('i', run), 'd:' .. each.id, decision, 'w:' .. each.id,
     '{' .. who .. ',"at_ms":' .. int(now) .. '}')
   redis.call('RPUSH', key('j', run), '{"k":"decision","interrupt":' .. json(each.id) .. ',"decision":' .. decision
-    .. ',' .. who .. ',"at":' .. int(facts.next) .. '}')
+    .. ',' .. who .. (proof and ',"proof":' .. proof or '') .. ',"at":' .. int(facts.next) .. '}')
   each.decision = decision
 end
 

@@ -4,7 +4,8 @@ local writing = take_writing()
 local event, usage = take_optional(), take_optional()
 local waiting = {}
 for place = 1, take_number() do
-  waiting[place] = { id = take(), head = take(), body = take(), lasts = tonumber(take()), default = take_optional() }
+  waiting[place] = { id = take(), head = take(), body = take(), lasts = tonumber(take()), default = take_optional(),
+    anew = take_flag() }
 end
 local facts, refusal, other = fenced(run, claim)
 if refusal then
@@ -14,12 +15,12 @@ end
 local misfit = gap(facts, writing)
 if misfit then return misfit end
 
--- A decision stands for the same question only: another digest under the same id asks anew.
+-- A decision stands for the same question only: another digest under the same id asks anew, and so does who says so.
 local stored = {}
 for _, each in ipairs(people_of(run)) do stored[each.id] = each end
 local function stands(new)
   local old = stored[new.id]
-  if not old or not old.decision then return false end
+  if new.anew or not old or not old.decision then return false end
   local head = cjson.decode(new.head)
   return old.head.kind == head.kind and old.head.digest == head.digest
 end

@@ -2,7 +2,7 @@
 local run, by, decision_id, roles = take(), take(), take_optional(), take_list()
 local taken = {}
 for place = 1, take_number() do
-  taken[place] = { id = take(), kind = take(), decision = take(), digest = take_optional() }
+  taken[place] = { id = take(), kind = take(), decision = take(), digest = take_optional(), proof = take_optional() }
 end
 local facts = load(run)
 if not facts then return { 'unknown' } end
@@ -29,6 +29,6 @@ for _, new in ipairs(taken) do
   end
 end
 if #fresh == 0 then return { 'ok', facts.state, false } end
-for _, new in ipairs(fresh) do decide(run, facts, stored[new.id], new.decision, by, decision_id) end
+for _, new in ipairs(fresh) do decide(run, facts, stored[new.id], new.decision, by, decision_id, new.proof) end
 local message = settle(run, facts, list)
 return { 'ok', facts.state, message }
