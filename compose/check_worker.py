@@ -2,8 +2,8 @@
 
 Two threads make a worker, and each can be stuck alone: the consumer's, which answers Celery's ping, and the event
 loop's, which keeps the worker announced in the run store. Imports neither the fleet's module nor a model's SDK, since
-this runs every few seconds. Reads TURNFLEET_REDIS_URL, TURNFLEET_BROKER_URL (if the broker is another) and
-TURNFLEET_NAME.
+this runs every few seconds. Reads TURNFLEET_REDIS_URL, TURNFLEET_NAME,
+TURNFLEET_KEY_PREFIX, and TURNFLEET_BROKER_URL if the broker is another.
 """
 
 import os
@@ -20,16 +20,16 @@ from turnfleet.wire.broker import celery_settings
 ANSWER_SECONDS = 5.0
 
 
-def complaint(url: str, broker_url: str, fleet: str) -> str | None:
+def complaint(url: str, broker_url: str, fleet: str, key_prefix: str = "") -> str | None:
     """Return what is wrong with this host's worker, or None."""
     host = socket.gethostname()
     node = f"celery@{host}"
     app = Celery(set_as_current=False)
-    app.conf.update(celery_settings(fleet, broker_url))
+    app.conf.update(celery_settings(fleet, broker_url, key_prefix))
     try:
         if not app.control.ping(destination=[node], timeout=ANSWER_SECONDS):
             return f"{node} of fleet {fleet!r} did not answer within {ANSWER_SECONDS:g} s"
-        with Fleet(url, name=fleet, broker_url=broker_url, timeout=ANSWER_SECONDS) as client:
+        with Fleet(url, name=fleet, broker_url=broker_url, timeout=ANSWER_SECONDS, key_prefix=key_prefix) as client:
             announced = [worker for worker in client.workers() if worker["worker"].startswith(f"{host}:")]
     except (OperationalError, FleetUnavailable, OSError) as error:
         return f"the broker or the run store is away ({type(error).__name__})"
@@ -41,7 +41,12 @@ def complaint(url: str, broker_url: str, fleet: str) -> str | None:
 def main() -> int:
     """Print the complaint, if there is one."""
     url = os.environ["TURNFLEET_REDIS_URL"]
-    wrong = complaint(url, os.environ.get("TURNFLEET_BROKER_URL") or url, os.environ.get("TURNFLEET_NAME", "default"))
+    wrong = complaint(
+        url,
+        os.environ.get("TURNFLEET_BROKER_URL") or url,
+        os.environ.get("TURNFLEET_NAME", "default"),
+        os.environ.get("TURNFLEET_KEY_PREFIX", ""),
+    )
     print(wrong or "healthy")
     return 1 if wrong else 0
 

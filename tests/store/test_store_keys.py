@@ -49,4 +49,4 @@ def test_settings_that_lose_runs_are_refused() -> None:
     """No shards, no log."""
     for settings in ({"shards": 0}, {"log_batches": 0}, {"first_look_ms": -1}):
         with pytest.raises(ValueError, match="at least"):
-            Keys("default", **settings)
+            Keys("default", **settings)  # type: ignore[arg-type]

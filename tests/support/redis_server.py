@@ -66,6 +66,8 @@ class RedisServer:
             while True:
                 try:
                     client.ping()
+                except redis.AuthenticationError:
+                    return
                 except redis.RedisError:
                     if time.monotonic() > limit:
                         raise

@@ -40,7 +40,9 @@ class Backlog:
             lanes = list(product(queues, channel.priority_steps))
             with channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
                 for queue, step in lanes:
-                    pipe.lindex(channel._q_for_pri(queue, step), _OLDEST)  # noqa: SLF001 - kombu's naming of its own lists
+                    # kombu's naming of its own lists; its prefix it puts before the commands that it uses itself.
+                    name = channel._q_for_pri(queue, step)  # noqa: SLF001
+                    pipe.lindex(f"{channel.global_keyprefix}{name}", _OLDEST)
                 messages = pipe.execute()
         return {
             (queue, HIGHEST_PRIORITY - step): run_id

@@ -57,16 +57,18 @@ def create_app(
     settings: WorkerSettings | None = None,
     allow_eviction: bool = False,
     signing: SigningKeys | None = None,
+    key_prefix: str = "",
 ) -> Celery:
     """Return the Celery app of a fleet: `celery -A myfleet worker -c 200` hosts its runs.
 
     `url` is the run store's Redis, and the broker's too unless `broker_url` names another. `name` is the fleet's.
     `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. With `signing` a worker
-    runs only what one of the keys signed (docs/security.md). Nothing is connected here. Raises `InvalidId` for a name
+    runs only what one of the keys signed (docs/security.md). Every key and channel of the fleet begins with
+    `key_prefix`, on the store's Redis and on the broker's. Nothing is connected here. Raises `InvalidId` for a name
     that queue and key names cannot carry.
     """
     settings = settings or WorkerSettings()
-    keys = fleet_keys(name, settings)
+    keys = fleet_keys(name, settings, key_prefix)
 
     def host_of_process(app: Celery) -> WorkerHost:
         around = Surroundings(
@@ -79,7 +81,7 @@ def create_app(
         )
         return make_host(registry, keys, settings, around, allow_eviction=allow_eviction, signing=signing)
 
-    return build(host_of_process, fleet=name, broker_url=broker_url or url, settings=settings)
+    return build(host_of_process, fleet=name, broker_url=broker_url or url, settings=settings, key_prefix=key_prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,14 @@ class Surroundings:
     metrics: Place | None = None
 
 
-def fleet_keys(name: str, settings: WorkerSettings) -> Keys:
-    """Return the keys of a fleet's run store. Raises `InvalidId` for a name that they cannot carry."""
+def fleet_keys(name: str, settings: WorkerSettings, key_prefix: str = "") -> Keys:
+    """Return the keys of a fleet's run store. Raises `InvalidId` for a name or a prefix that they cannot carry."""
     return Keys(
         name,
         settings.shards,
         log_batches=settings.event_log_batches,
         first_look_ms=round(settings.reoffer_after_seconds * MILLISECONDS),
+        key_prefix=key_prefix,
     )
 
 

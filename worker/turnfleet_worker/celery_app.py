@@ -27,6 +27,7 @@ def build(
     fleet: str,
     broker_url: str,
     settings: WorkerSettings,
+    key_prefix: str = "",
 ) -> Celery:
     """Return the app that `celery -A module worker` runs; nothing is connected and no host is made before that.
 
@@ -37,15 +38,15 @@ def build(
     app.fleet = fleet
     app.worker_settings = settings
     app.host_factory = host_factory
-    app.conf.update(_settings(fleet, broker_url, settings))
+    app.conf.update(_settings(celery_settings(fleet, broker_url, key_prefix), fleet, settings))
     app.steps["worker"].add("turnfleet_worker.pool.step:FleetStep")
     app.steps["consumer"].add("turnfleet_worker.pool.revoking:RevokeStep")
     app.register_task(InvokeTask())
     return app
 
 
-def _settings(fleet: str, broker_url: str, settings: WorkerSettings) -> Mapping[str, Any]:
-    shared = dict(celery_settings(fleet, broker_url))
+def _settings(of_both: Mapping[str, Any], fleet: str, settings: WorkerSettings) -> Mapping[str, Any]:
+    shared = dict(of_both)
     transport_options = dict(shared.get("broker_transport_options", {}))
     redis = "priority_steps" in transport_options
     if redis:

@@ -37,7 +37,13 @@ _LOOKS = {
 @connected
 def doctor(connection: Connection, *, strict: bool, late: float, json_out: bool) -> None:
     """Check Redis, the broker, the workers and the runs of a fleet; say what to do about what is wrong."""
-    facts = gather(connection.redis_url, name=connection.name, broker_url=connection.broker, late_seconds=late)
+    facts = gather(
+        connection.redis_url,
+        name=connection.name,
+        broker_url=connection.broker,
+        late_seconds=late,
+        key_prefix=connection.key_prefix,
+    )
     findings = judge(facts)
     end = worst(findings)
     if json_out:

@@ -101,13 +101,13 @@ def _let_go_of_stdout() -> None:
 @group_connection
 @click.version_option(package_name="turnfleet")
 @click.pass_context
-def cli(ctx: click.Context, redis: str | None, broker: str | None, fleet: str | None) -> None:
+def cli(ctx: click.Context, redis: str | None, broker: str | None, fleet: str | None, key_prefix: str | None) -> None:
     """Enqueue agent runs, watch them, and decide what they ask.
 
     Exit codes: 0 done; 1 the run failed, or the answer is no; 2 wrong usage; 3 the fleet cannot be reached; 4 unknown
     run; 5 somebody decided first, or it is not allowed; 128+n ended by a signal.
     """
-    ctx.obj = Connection(redis, broker, fleet)
+    ctx.obj = Connection(redis, broker, fleet, key_prefix)
 
 
 for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers, doctor):

@@ -39,11 +39,14 @@ class AsyncFleet:
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
         signing: SigningKeys | None = None,
+        key_prefix: str = "",
     ) -> None:
-        self._setup = Setup(
-            Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing
-        )
-        self._line = AsyncLine(url, broker_url or url, name, timeout)
+        keys = Keys(name, shards, key_prefix=key_prefix)
+        self._setup = Setup(keys, limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing)
+        self._line = AsyncLine(url, broker_url or url, keys, timeout)
+
+    def __repr__(self) -> str:
+        return f"<AsyncFleet {self._line!r}>"
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from turnfleet.client.follow import Following
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Message, Now, Publish, Step
 from turnfleet.errors import TurnfleetError, WrongEventLoop
+from turnfleet.store import Keys
 from turnfleet.store.calls import translate
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.listener import LOOK, Heard, Subscription
@@ -23,13 +24,17 @@ T = TypeVar("T")
 class AsyncLine:
     """A client's way to its Redis and its broker; opened on first use, on the event loop that it then belongs to."""
 
-    def __init__(self, url: str, broker_url: str, fleet: str, timeout: float) -> None:
-        self._where = (url, broker_url, fleet, timeout)
+    def __init__(self, url: str, broker_url: str, keys: Keys, timeout: float) -> None:
+        self._url, self._timeout = url, timeout
+        self._keys = keys
         self._loop: asyncio.AbstractEventLoop | None = None
         self._redis: AsyncExecutor | None = None
-        self._broker = Publisher(broker_url, fleet, timeout=timeout)
+        self._broker = Publisher(broker_url, keys.fleet, timeout=timeout, key_prefix=keys.key_prefix)
         self._pid = os.getpid()
         self._inherited: list[AsyncExecutor | None] = []
+
+    def __repr__(self) -> str:
+        return f"{self._keys.fleet} at {address(self._url)}"
 
     @property
     def _executor(self) -> AsyncExecutor:
@@ -43,7 +48,7 @@ class AsyncLine:
             self._loop = loop
         if self._loop is not loop:
             raise WrongEventLoop(
-                f"this AsyncFleet of fleet {self._where[2]!r} belongs to the event loop that first used it: "
+                f"this AsyncFleet of fleet {self._keys.fleet!r} belongs to the event loop that first used it: "
                 "make one in each loop"
             )
         if self._redis is None:
@@ -99,7 +104,7 @@ class AsyncLine:
     # Where the sockets are: the testing kit has its own of these three.
 
     def _open(self) -> AsyncExecutor:
-        return AsyncExecutor(self._where[0], timeout=self._where[3])
+        return AsyncExecutor(self._url, timeout=self._timeout)
 
     async def _publish(self, messages: Sequence[Message]) -> None:
         await asyncio.to_thread(self._broker.publish_many, messages)
@@ -119,7 +124,7 @@ class AsyncLine:
                 try:
                     seconds, microseconds = await self._executor.client.time()
                 except (RedisError, OSError) as error:
-                    raise translate(error, None, address(self._where[0])) from error
+                    raise translate(error, None, address(self._url)) from error
                 return seconds + microseconds / 1_000_000
             case _:
                 assert_never(step)

@@ -26,7 +26,8 @@ class Fleet:
     `url` is the Redis that holds the runs; `broker_url` the Celery broker, by default the same. `name` and `shards`
     must be the workers'. `timeout` (seconds) bounds every wait for Redis and the broker, `poll_interval` (seconds)
     is how often a reader of events looks at the log when it hears nothing, `retention_seconds` how long a run that
-    ends by a cancel from here is kept. `signing` signs runs and decisions (docs/security.md).
+    ends by a cancel from here is kept. `signing` signs runs and decisions (docs/security.md);
+    every key and channel of the fleet begins with `key_prefix`, which must be the workers', too.
 
     Connects on first use, may be shared between threads, and survives a fork (the child opens its own connections).
     Raises `InvalidId` for a name that cannot be one. Every method may raise `FleetUnavailable`.
@@ -44,11 +45,14 @@ class Fleet:
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
         signing: SigningKeys | None = None,
+        key_prefix: str = "",
     ) -> None:
-        self._setup = Setup(
-            Keys(name, shards), limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing
-        )
-        self._line = Line(url, broker_url or url, name, timeout)
+        keys = Keys(name, shards, key_prefix=key_prefix)
+        self._setup = Setup(keys, limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing)
+        self._line = Line(url, broker_url or url, keys, timeout)
+
+    def __repr__(self) -> str:
+        return f"<Fleet {self._line!r}>"
 
     @property
     def name(self) -> str:

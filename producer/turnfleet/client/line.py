@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 from turnfleet.client.follow import Following
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
 from turnfleet.errors import TurnfleetError
+from turnfleet.store import Keys
 from turnfleet.store.calls import translate
 from turnfleet.store.executor import SyncExecutor
 from turnfleet.store.listener import LOOK, SyncSubscription
@@ -22,14 +23,18 @@ T = TypeVar("T")
 class Line:
     """A client's way to its Redis and its broker; opened on first use, safe to share between threads."""
 
-    def __init__(self, url: str, broker_url: str, fleet: str, timeout: float) -> None:
-        self._where = (url, broker_url, fleet, timeout)
+    def __init__(self, url: str, broker_url: str, keys: Keys, timeout: float) -> None:
+        self._where = (url, broker_url, timeout)
+        self._keys = keys
         self._reopen()
 
+    def __repr__(self) -> str:
+        return f"{self._keys.fleet} at {address(self._where[0])}"
+
     def _reopen(self) -> None:
-        url, broker_url, fleet, timeout = self._where
+        url, broker_url, timeout = self._where
         self._redis = SyncExecutor(url, timeout=timeout)
-        self._broker = Publisher(broker_url, fleet, timeout=timeout)
+        self._broker = Publisher(broker_url, self._keys.fleet, timeout=timeout, key_prefix=self._keys.key_prefix)
         # Last: by it other threads know that what is above is this process's.
         self._pid = os.getpid()
 

@@ -24,12 +24,20 @@ MILLISECONDS: Final = 1000
 _SETTINGS: Final = ("appendfsync", "min-replicas-to-write")
 
 
-def gather(url: str, *, name: str, broker_url: str | None, late_seconds: float, timeout: float = 5.0) -> Facts:
+def gather(
+    url: str,
+    *,
+    name: str,
+    broker_url: str | None,
+    late_seconds: float,
+    timeout: float = 5.0,
+    key_prefix: str = "",
+) -> Facts:
     """Look at a fleet. `late_seconds`: by how much a run must be overdue to count. Each wait is at most `timeout`.
 
     Raises `InvalidId` for a name that cannot be one, and ValueError for a URL that makes no sense.
     """
-    keys = Keys(name)
+    keys = Keys(name, key_prefix=key_prefix)
     executor = SyncExecutor(url, timeout=timeout)
     try:
         server = _look_at_server(executor.client, url)
@@ -38,7 +46,7 @@ def gather(url: str, *, name: str, broker_url: str | None, late_seconds: float, 
         executor.close()
     broker = broker_url or url
     queues = {default_queue(name), *_queues(fleet.workers), *_queues_of_runs(fleet.survey)}
-    seen = look_into(broker, name, sorted(queues), timeout=timeout)
+    seen = look_into(broker, keys, sorted(queues), timeout=timeout)
     return Facts(
         fleet=name,
         version=version("turnfleet"),

@@ -1,6 +1,7 @@
 """What both executors share, without any input or output: how a command is written, and what an answer means."""
 
 from collections.abc import Sequence
+from ssl import SSLCertVerificationError
 from typing import Any, Final
 
 from redis.exceptions import (
@@ -100,6 +101,13 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         return FleetUnavailable(
             f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
         )
+    distrust = _distrust(error)
+    if distrust is not None:
+        return FleetUnavailable(
+            f"the TLS certificate of the fleet's Redis at {where} was not accepted{about}: {distrust}; "
+            "is ssl_ca_certs in the URL its authority's, and is the host the one that it names?",
+            run_id=run_id,
+        )
     if isinstance(error, ConnectionError | TimeoutError | OSError):
         return FleetUnavailable(
             f"the fleet's Redis at {where} did not answer{about}: {kind}; is it running and reachable?", run_id=run_id
@@ -107,6 +115,14 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
     if isinstance(error, ResponseError):
         return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}")
     return StoreError(f"the fleet's Redis at {where} could not be used{about}: {kind}")
+
+
+def _distrust(error: BaseException) -> str | None:
+    """Say why a server's certificate was refused, when that is what is behind an error."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, SSLCertVerificationError):
+        seen = seen.__cause__ or seen.__context__
+    return None if seen is None else str(seen.verify_message)
 
 
 def _first_line(error: Exception) -> str:

@@ -3,25 +3,30 @@
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from turnfleet.errors import InvalidId
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:@-]{1,200}")
 _FLEET: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]{0,64}")
+
+Kind: TypeAlias = Literal["run id", "thread id", "tenant", "fleet name", "key prefix"]
 
 
-def validate_id(kind: Literal["run id", "thread id", "tenant", "fleet name"], value: str) -> str:
+def validate_id(kind: Kind, value: str) -> str:
     """Return `value` when keys, channels and task ids can carry it.
 
     Raises `InvalidId`, naming the rule: 1 to 200 characters of `A-Z a-z 0-9 . _ : @ -`; a fleet name has 1 to 64
-    of `A-Z a-z 0-9 . _ -`.
+    of `A-Z a-z 0-9 . _ -`, a key prefix up to 64 of those and `:`.
     """
-    pattern, rule = (
-        (_FLEET, "use 1 to 64 letters, digits or ._-")
-        if kind == "fleet name"
-        else (_ID, "use 1 to 200 letters, digits or ._:@-")
-    )
+    match kind:
+        case "fleet name":
+            pattern, rule = _FLEET, "use 1 to 64 letters, digits or ._-"
+        case "key prefix":
+            pattern, rule = _PREFIX, "use up to 64 letters, digits or ._:-"
+        case _:
+            pattern, rule = _ID, "use 1 to 200 letters, digits or ._:@-"
     if pattern.fullmatch(value) is None:
         raise InvalidId(kind, value, rule)
     return value
@@ -33,16 +38,19 @@ class Keys:
 
     `shards` must be the same for everybody who uses the fleet. `log_batches` bounds a run's event log (about that
     many batches are kept). `first_look_ms` is how long a queued run's message has before the sweep first looks.
+    Every key and channel begins with `key_prefix`.
     """
 
     fleet: str
     shards: int = 16
     log_batches: int = 10_000
     first_look_ms: int = 10_000
+    key_prefix: str = ""
 
     def __post_init__(self) -> None:
         """Refuse names and numbers that would scatter or lose runs."""
         validate_id("fleet name", self.fleet)
+        validate_id("key prefix", self.key_prefix)
         if self.shards < 1 or self.log_batches < 1 or self.first_look_ms < 0:
             raise ValueError("shards and log_batches must be at least 1, first_look_ms at least 0")
 
@@ -51,8 +59,8 @@ class Keys:
         return zlib.crc32(run_id.encode()) % self.shards
 
     def prefix(self, shard: int) -> str:
-        """Return what every key of a shard begins with: its hash tag, and a colon."""
-        return f"{{{self.fleet}:{shard}}}:"
+        """Return what every key of a shard begins with: the fleet's key prefix, its hash tag, and a colon."""
+        return f"{self.key_prefix}{{{self.fleet}:{shard}}}:"
 
     def record(self, run_id: str) -> str:
         """Return the key of a run's record (hash)."""
@@ -77,7 +85,7 @@ class Keys:
     @property
     def control_prefix(self) -> str:
         """What every control channel begins with."""
-        return f"{{{self.fleet}}}:c:"
+        return f"{self.key_prefix}{{{self.fleet}}}:c:"
 
     def thread(self, thread_id: str) -> str:
         """Return the key of a thread's line of runs (sorted set)."""
@@ -86,9 +94,9 @@ class Keys:
     @property
     def workers(self) -> str:
         """The key of the live workers' announcements (hash)."""
-        return f"{{{self.fleet}}}:workers"
+        return f"{self.key_prefix}{{{self.fleet}}}:workers"
 
     @property
     def sweep_lock(self) -> str:
         """The key that says which worker sweeps."""
-        return f"{{{self.fleet}}}:sweep"
+        return f"{self.key_prefix}{{{self.fleet}}}:sweep"

@@ -7,7 +7,7 @@ the servers'; the sentinels' own are given as `?sentinel_username=...&sentinel_p
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
 
 import redis
 import redis.asyncio as aredis
@@ -18,13 +18,15 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 SENTINEL_SCHEME: Final = "redis+sentinel"
+SOCKET_SCHEME: Final = "unix"
+TLS_SCHEME: Final = "rediss"
 SENTINEL_PORT: Final = 26379
 SENTINEL_TIMEOUT_SECONDS: Final = 1.0
 """One sentinel that does not answer must not use up the time in which the next would."""
 
 # What a client made from a URL is made with. No retry of redis-py's own: only a command knows whether it may be
 # repeated. RESP2 reads the same from every server this runs on.
-CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2, "socket_keepalive": True}
+CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,32 @@ def address(url: str) -> str:
         host, port = parts.hostname or "localhost", parts.port or 6379
     except ValueError:
         return "the given URL"
-    return "its socket" if parts.scheme == "unix" else f"{host}:{port}"
+    return "its socket" if parts.scheme == SOCKET_SCHEME else f"{host}:{port}"
+
+
+def hide(text: str, url: str) -> str:
+    """Return a text without the passwords of a URL, in whatever spelling they stand there."""
+    try:
+        parts = urlsplit(url)
+        login = parts.netloc.rpartition("@")[0].partition(":")[2]
+        options = parse_qsl(parts.query)
+    except ValueError:
+        return "its text is left out: the URL in it makes no sense"
+    secrets = {login, *(value for name, value in options if name.endswith("password"))} - {""}
+    spellings = {spelled for secret in secrets for spelled in (secret, unquote(secret), quote(secret, safe=""))}
+    for spelled in sorted(spellings, key=len, reverse=True):
+        text = text.replace(spelled, "***")
+    return text
+
+
+def shown(url: str) -> str:
+    """Return a URL as it may be shown: each password in it replaced by three stars."""
+    return hide(url, url)
 
 
 def open_client(url: str, timeout: float) -> redis.Redis:
     """Return a client of a URL's server, not connected. Each wait of it is at most `timeout` seconds."""
-    options = _times(timeout) | {"retry": Retry(NoBackoff(), 0)} | CLIENT_OPTIONS
+    options = _times(timeout) | {"retry": Retry(NoBackoff(), 0)} | _client_options(url)
     place = sentinel_place(url)
     if place is None:
         return redis.Redis.from_url(url, **options)
@@ -116,7 +138,7 @@ def open_client(url: str, timeout: float) -> redis.Redis:
 
 def open_async_client(url: str, timeout: float) -> aredis.Redis:
     """Return the same for use with await."""
-    options = _times(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | CLIENT_OPTIONS
+    options = _times(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | _client_options(url)
     place = sentinel_place(url)
     if place is None:
         return aredis.Redis.from_url(url, **options)
@@ -142,6 +164,11 @@ async def close_async_client(client: aredis.Redis) -> None:
 
 def _sentinels(client: Any) -> Any:
     return getattr(client.connection_pool, "sentinel_manager", None)
+
+
+def _client_options(url: str) -> dict[str, Any]:
+    # A Unix socket has no keepalive, and redis-py refuses to be told of one.
+    return CLIENT_OPTIONS | ({} if urlsplit(url).scheme == SOCKET_SCHEME else {"socket_keepalive": True})
 
 
 def _times(seconds: float) -> dict[str, Any]:

@@ -6,19 +6,15 @@ The producer publishes with these settings and the worker consumes with them, so
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from turnfleet.store.keys import validate_id
-from turnfleet.store.place import SENTINEL_SCHEME, sentinel_place
+from turnfleet.wire.broker_url import broker_place
 
 TASK_NAME: Final = "turnfleet.invoke"
 """The one Celery task of a fleet; its keyword argument `envelope` is the wire form of a run."""
 
 DEFAULT_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 9
-
-_AMQP_SCHEMES = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
-_REDIS_SCHEMES = frozenset({"redis", "rediss", "redis+socket", "sentinel", SENTINEL_SCHEME})
 
 
 def default_queue(fleet: str) -> str:
@@ -31,19 +27,19 @@ def transport_priority(priority: int, driver_type: str) -> int:
     return HIGHEST_PRIORITY - priority if driver_type == "redis" else priority
 
 
-def celery_settings(fleet: str, broker_url: str) -> Mapping[str, Any]:
+def celery_settings(fleet: str, broker_url: str, key_prefix: str = "") -> Mapping[str, Any]:
     """Return the Celery settings that the producer and the worker of one fleet must share (DESIGN section 7).
 
-    Names carry the fleet, so that two fleets on one broker see nothing of each other. Of a `redis+sentinel` URL
-    (see `turnfleet.store.place`) the broker is told in kombu's words. Raises `InvalidId`, and ValueError for such a
-    URL that makes no sense.
+    Names carry the fleet, so that two fleets on one broker see nothing of each other; on a Redis, every key and
+    channel begins with `key_prefix`. Of a URL as the store takes it (`turnfleet.store.place`) the broker is told in
+    kombu's words. Raises `InvalidId`, and ValueError for such a URL that makes no sense.
     """
     validate_id("fleet name", fleet)
+    validate_id("key prefix", key_prefix)
     queue = default_queue(fleet)
-    scheme = urlsplit(broker_url).scheme
-    watched = sentinel_place(broker_url)
+    place = broker_place(broker_url)
     settings: dict[str, Any] = {
-        "broker_url": watched.broker_url if watched else broker_url,
+        "broker_url": place.url,
         "task_serializer": "json",
         "result_serializer": "json",
         "event_serializer": "json",
@@ -60,16 +56,19 @@ def celery_settings(fleet: str, broker_url: str) -> Mapping[str, Any]:
         "task_send_sent_event": True,
         "enable_utc": True,
     }
-    if scheme in _REDIS_SCHEMES:
+    if place.tls is not None:
+        settings["broker_use_ssl"] = dict(place.tls)
+    if place.redis:
         # Without a default, a message that names no priority would overtake all others: 0 is first there.
         settings["task_default_priority"] = transport_priority(DEFAULT_PRIORITY, "redis")
         # Every level has a list of its own; "priority" makes the consumer drain them in order.
         settings["broker_transport_options"] = {
             "priority_steps": list(range(HIGHEST_PRIORITY + 1)),
             "queue_order_strategy": "priority",
-            **(watched.broker_options if watched else {}),
+            **({"global_keyprefix": key_prefix} if key_prefix else {}),
+            **place.options,
         }
-    elif scheme in _AMQP_SCHEMES:
+    elif place.amqp:
         settings["task_default_priority"] = DEFAULT_PRIORITY
         # Queues are declared with it by whoever comes first, so both wings must say the same.
         settings["task_queue_max_priority"] = HIGHEST_PRIORITY + 1

@@ -8,12 +8,12 @@ from kombu import Connection
 from turnfleet.wire.broker import celery_settings
 
 
-def producer_app(broker_url: str, fleet: str) -> Celery:
+def producer_app(broker_url: str, fleet: str, key_prefix: str = "") -> Celery:
     """Return the Celery app that a client talks to a fleet's broker with. Raises `InvalidId`."""
     # Never the current app: the service that imports us may have a Celery app of its own.
     app = Celery("turnfleet", set_as_current=False, fixups=[])
     # Given as an object, the settings of the service's own Celery (its environment and module) stay out.
-    app.config_from_object(dict[str, Any](celery_settings(fleet, broker_url)))
+    app.config_from_object(dict[str, Any](celery_settings(fleet, broker_url, key_prefix)))
     return app
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from kombu import Connection
 from kombu.exceptions import KombuError
 
+from turnfleet.store.keys import Keys
 from turnfleet.wire.connecting import bounded, producer_app
 
 _NO_SUCH_QUEUE: Final = "404"
@@ -24,9 +25,9 @@ class Depths:
     depths: Mapping[str, int | None] = field(default_factory=dict)
 
 
-def look_into(url: str, fleet: str, queues: Sequence[str], *, timeout: float) -> Depths:
-    """Look into a fleet's queues, in at most about `timeout` seconds a wait. Raises `InvalidId` for the name."""
-    app = producer_app(url, fleet)
+def look_into(url: str, keys: Keys, queues: Sequence[str], *, timeout: float) -> Depths:
+    """Look into a fleet's queues, in at most about `timeout` seconds a wait."""
+    app = producer_app(url, keys.fleet, keys.key_prefix)
     connection = bounded(app.connection_for_read(connect_timeout=timeout), timeout)
     transport = str(connection.transport.driver_type)
     away: tuple[type[BaseException], ...] = (KombuError, OSError, *connection.connection_errors)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from celery import Celery
 from kombu import Connection
@@ -19,8 +18,9 @@ from kombu.exceptions import KombuError
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store.keys import validate_id
+from turnfleet.store.place import hide
 from turnfleet.store.records import Offer
-from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
+from turnfleet.wire.broker import TASK_NAME, transport_priority
 from turnfleet.wire.connecting import bounded, producer_app
 from turnfleet.wire.envelope import Envelope, reoffer
 from turnfleet.wire.shown import Shown
@@ -66,18 +66,25 @@ class Publisher:
 
     `source` is a broker URL, or the Celery app of a worker, whose broker and settings are then used.
     `timeout` (seconds) bounds each wait on the broker's socket. Connections are opened when first needed,
-    one for each thread that publishes at the same moment, and kept. `signing` signs offers of recorded runs.
+    one for each thread that publishes at the same moment, and kept. `signing` signs offers of recorded runs;
+    `key_prefix` is what the fleet's keys on a Redis begin with (an app has it in its settings).
     """
 
     def __init__(
-        self, source: Celery | str, fleet: str, *, timeout: float = 5.0, signing: SigningKeys | None = None
+        self,
+        source: Celery | str,
+        fleet: str,
+        *,
+        timeout: float = 5.0,
+        signing: SigningKeys | None = None,
+        key_prefix: str = "",
     ) -> None:
         self.fleet = validate_id("fleet name", fleet)
         self._signing = signing
         self._timeout = timeout
         if isinstance(source, str):
-            self._app = producer_app(source, fleet)
-            self._url: str | None = celery_settings(fleet, source)["broker_url"]
+            self._app = producer_app(source, fleet, key_prefix)
+            self._url: str | None = self._app.conf.broker_url
         else:
             self._app = source
             self._url = None
@@ -160,10 +167,7 @@ class Publisher:
         return _Line(connection, producer, connection.transport.driver_type, self._app.events.Dispatcher(enabled=False))
 
     def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:
-        text = str(error)
-        password = urlsplit(self._url or self._app.conf.broker_url or "").password
-        if password:
-            text = text.replace(password, "**")
+        text = hide(str(error), self._url or str(self._app.conf.broker_url or ""))
         message = (
             f"the broker of fleet {self.fleet!r} did not take the message for run {run_id!r} "
             f"({type(error).__name__}: {text}); the run's record is kept and a worker's sweep offers it again"

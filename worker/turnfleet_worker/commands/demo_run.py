@@ -23,7 +23,7 @@ from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_worker.demo import byhand, job
-from turnfleet_worker.local.embedded import EmbeddedRedis
+from turnfleet_worker.local.embedded import EmbeddedRedis, without_password
 from turnfleet_worker.local.session import Session
 
 APP = "turnfleet_worker.demo.fleet"
@@ -88,9 +88,9 @@ def run(connection: Connection, todo: Job, *, keep: bool) -> None:
         display.note("redis", redis.describe())
         # On a Redis that others use, another demo's worker may have another limit: so each has a fleet of its own.
         name = connection.fleet or (FLEET if redis.child else todo.run_id)
-        with Fleet(redis.url, name=name, broker_url=connection.broker) as fleet:
+        with Fleet(redis.url, name=name, broker_url=connection.broker, key_prefix=connection.key_prefix) as fleet:
             display.busy("starting a Celery worker …")
-            environment = {**todo.environment, **fleet_environment(redis, name, connection.broker)}
+            environment = {**todo.environment, **fleet_environment(redis, name, connection)}
             worker = session.start_worker(
                 APP, fleet=fleet, concurrency=CONCURRENCY, environment=environment, log=session.folder / "worker.log"
             )
@@ -117,10 +117,15 @@ def run(connection: Connection, todo: Job, *, keep: bool) -> None:
             raise click.exceptions.Exit(failures.FAILED)
 
 
-def fleet_environment(redis: EmbeddedRedis, name: str, broker: str | None) -> dict[str, str]:
+def fleet_environment(redis: EmbeddedRedis, name: str, connection: Connection) -> dict[str, str]:
     """Return what tells a worker which fleet it belongs to."""
-    told = {"TURNFLEET_REDIS_URL": redis.url, "TURNFLEET_NAME": name}
-    return {**told, "TURNFLEET_BROKER_URL": broker} if broker else told
+    told = {
+        "TURNFLEET_REDIS_URL": redis.url,
+        "TURNFLEET_NAME": name,
+        "TURNFLEET_BROKER_URL": connection.broker,
+        "TURNFLEET_KEY_PREFIX": connection.prefix,
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def _follow(session: Session, display: Display, started: Run[Any], todo: Job) -> KernelEvent:
@@ -202,7 +207,7 @@ def _tell_by_hand(todo: Job, redis: EmbeddedRedis, name: str) -> None:
     _paste(
         "The same by hand, step by step",
         byhand.steps(
-            redis_url=None if redis.child else redis.url,
+            redis_url=None if redis.child else without_password(redis.url),
             fleet=name,
             limit=str(todo.limit),
             options=todo.options,
@@ -212,7 +217,9 @@ def _tell_by_hand(todo: Job, redis: EmbeddedRedis, name: str) -> None:
 
 
 def _wait(session: Session, redis: EmbeddedRedis, name: str, run_id: str) -> None:
-    _paste("To look around meanwhile", byhand.look_around(redis_url=redis.url, fleet=name, run_id=run_id))
+    _paste(
+        "To look around meanwhile", byhand.look_around(redis_url=without_password(redis.url), fleet=name, run_id=run_id)
+    )
     click.echo("\nRedis and the worker stay until Ctrl-C.")
     session.children.wait_while_running()
 

@@ -34,8 +34,8 @@ def worker(connection: Connection, *, app: str, concurrency: int, celery_options
     """
     check_registry(app)
     told = {"TURNFLEET_REDIS_URL": connection.redis_url, "TURNFLEET_NAME": connection.name, APP_VARIABLE: app}
-    if connection.broker:
-        told["TURNFLEET_BROKER_URL"] = connection.broker
+    told |= {"TURNFLEET_BROKER_URL": connection.broker} if connection.broker else {}
+    told |= {"TURNFLEET_KEY_PREFIX": connection.prefix} if connection.prefix else {}
     command = worker_command(APP, concurrency=concurrency, options=celery_options)
     # The worker takes this process's place: whoever supervises this pid supervises the worker.
     os.execve(command[0], command, {**os.environ, **told})  # noqa: S606 - this package's own command
@@ -56,8 +56,10 @@ def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None
     with Session() as session:
         redis = session.start_redis(connection.redis, data=data)
         click.echo(f"redis    {redis.describe()}")
-        told = {**fleet_environment(redis, connection.name, connection.broker), APP_VARIABLE: app}
-        with Fleet(redis.url, name=connection.name, broker_url=connection.broker) as fleet:
+        told = {**fleet_environment(redis, connection.name, connection), APP_VARIABLE: app}
+        with Fleet(
+            redis.url, name=connection.name, broker_url=connection.broker, key_prefix=connection.key_prefix
+        ) as fleet:
             child = session.start_worker(APP, fleet=fleet, concurrency=concurrency, environment=told, log=None)
         click.echo(f"worker   pid {child.process.pid}")
         if importlib.util.find_spec("flower") is None:

@@ -50,6 +50,7 @@ def build_app(environment: Mapping[str, str] = os.environ) -> Celery:
         name=environment.get("TURNFLEET_NAME", "default"),
         broker_url=environment.get("TURNFLEET_BROKER_URL"),
         signing=SigningKeys.from_environment(environment),
+        key_prefix=environment.get("TURNFLEET_KEY_PREFIX", ""),
     )
 
 

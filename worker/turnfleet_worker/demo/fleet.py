@@ -97,6 +97,7 @@ def build_app(registry: Registry, environment: Mapping[str, str] = os.environ) -
         name=environment.get("TURNFLEET_NAME", "demo"),
         broker_url=environment.get("TURNFLEET_BROKER_URL"),
         settings=WorkerSettings(drain_seconds=DRAIN_SECONDS),
+        key_prefix=environment.get("TURNFLEET_KEY_PREFIX", ""),
     )
 
 

@@ -19,6 +19,7 @@ from typing import Literal
 import redis
 
 from turnfleet.errors import FleetUnavailable
+from turnfleet.store.place import shown
 from turnfleet_worker.local.fake_redis import READY
 from turnfleet_worker.local.processes import Child, ChildFailedError, Children
 
@@ -73,8 +74,8 @@ class EmbeddedRedis:
 
 
 def without_password(url: str) -> str:
-    """Return the URL as it may be shown: its password, if any, replaced by three stars."""
-    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+    """Return the URL as it may be shown: each password in it replaced by three stars."""
+    return shown(url)
 
 
 def find_servers(which: Callable[[str], str | None] = shutil.which) -> Iterator[Server]:

@@ -1,0 +1,61 @@
+"""One URL for store and broker: what Celery and kombu must be told for that of a Redis (`turnfleet.store.place`).
+
+redis-py and kombu read the same addresses from different words: a socket, a database on it, Sentinel, TLS.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from turnfleet.store.place import SENTINEL_SCHEME, SOCKET_SCHEME, TLS_SCHEME, sentinel_place
+
+_REDIS_SCHEMES: Final = frozenset({"redis", TLS_SCHEME, "redis+socket", SOCKET_SCHEME, "sentinel", SENTINEL_SCHEME})
+_AMQP_SCHEMES: Final = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlace:
+    """A broker in Celery's words: `url`, transport options, and what `broker_use_ssl` is set to (None: nothing)."""
+
+    url: str
+    redis: bool = False
+    amqp: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tls: Mapping[str, str] | None = None
+
+
+def broker_place(url: str) -> BrokerPlace:
+    """Read a broker's URL. Raises ValueError, not quoting it, for one that makes no sense."""
+    scheme = urlsplit(url).scheme
+    if scheme in _AMQP_SCHEMES:
+        return BrokerPlace(url, amqp=True)
+    if scheme not in _REDIS_SCHEMES:
+        return BrokerPlace(url)
+    watched = sentinel_place(url)
+    if watched is not None:
+        return BrokerPlace(watched.broker_url, redis=True, options=watched.broker_options)
+    if scheme == SOCKET_SCHEME:
+        return BrokerPlace(_socket_url(url), redis=True)
+    if scheme == TLS_SCHEME:
+        return _with_tls(url)
+    return BrokerPlace(url, redis=True)
+
+
+def _socket_url(url: str) -> str:
+    """Return `redis+socket://login@/path?virtual_host=5` for `unix://login@/path?db=5`."""
+    parts = urlsplit(url)
+    options = {("virtual_host" if name == "db" else name): value for name, value in parse_qsl(parts.query)}
+    return urlunsplit(("redis+socket", parts.netloc, parts.path, urlencode(options), ""))
+
+
+def _with_tls(url: str) -> BrokerPlace:
+    """Take the `ssl_...` options out of the URL: Flower, too, reads them from the setting only."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    rest = {name: value for name, value in options.items() if name not in tls}
+    # Said here, because a certificate that nobody checks protects from nobody.
+    return BrokerPlace(
+        urlunsplit(parts._replace(query=urlencode(rest))), redis=True, tls={"ssl_cert_reqs": "required", **tls}
+    )
