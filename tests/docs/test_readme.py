@@ -10,8 +10,9 @@ from support.pages import ROOT, Shop
 from support.redis_server import free_port
 from support.waiting import eventually
 
-from turnfleet_worker.chaos.report import Report, Spread
+from turnfleet_worker.chaos.report import Report
 from turnfleet_worker.chaos.verdict import Verdict
+from turnfleet_worker.local.figures import Spread
 
 
 def test_the_readmes_programs_do_what_it_says(tmp_path: Path, own_redis_url: str) -> None:

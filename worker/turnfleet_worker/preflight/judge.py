@@ -64,19 +64,16 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - whatever a journal's reader raises fails the run in a worker, too
             return _verdict(file, (), [Finding("journal", type(error).__name__, _said(error))])
         shown = [*_changed_schemas(folded, self._registry), *_expiries(file, folded.record, plan)]
-        steps, found = await self._rehearse(plan, folded, request, file)
+        steps, found = await self._rehearse(plan, folded, request)
         misfits = {each.about for each in found if each.kind == "arguments"}
         return _verdict(file, steps, [*found, *(each for each in shown if each.about not in misfits)])
 
     async def _rehearse(
-        self, plan: InvocationPlan, folded: Folded, request: TurnRequest, file: RunFile
+        self, plan: InvocationPlan, folded: Folded, request: TurnRequest
     ) -> tuple[tuple[str, ...], list[Finding]]:
         record = folded.record
         rehearsal = Rehearsal(known=folded.known, policy=self._registry.policy, stages=self._stages)
-        model = file.plan.get("model")
-        kernel, unbound = rehearsal.rehearsed(
-            plan, replayed=record.turn is not None, model=model if isinstance(model, str) else None
-        )
+        kernel, unbound = rehearsal.rehearsed(plan, replayed=record.turn is not None)
         try:
             replayed, request, context = resume(unbound, record, request, _supposed(record, folded.decisions))
         except InvalidDecision as error:

@@ -19,6 +19,7 @@ from turnfleet_kernel.plan import InvocationPlan, ModelPalette, StageProgram
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_kernel.rounds import OpenRound
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
+from turnfleet_worker.models.named import NamedModel
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.toolport import BoundTools
 
@@ -68,14 +69,14 @@ class Rehearsal:
         replayed = call is not None and call.child is not None and call.child.turn is not None
         return self.rehearsed(plan, replayed=replayed)
 
-    def rehearsed(
-        self, plan: InvocationPlan, *, replayed: bool, model: str | None = None
-    ) -> tuple[InvocationKernel, InvocationPlan]:
+    def rehearsed(self, plan: InvocationPlan, *, replayed: bool) -> tuple[InvocationKernel, InvocationPlan]:
         """Give a plan whose ports do nothing. `replayed`: its run stands in a recorded turn."""
         scene = Scene()
         self.scenes.append(scene)
         bindings = plan.bindings
-        asked: ModelPort | ModelPalette = UnaskedModel(model)
+        asked: ModelPort | ModelPalette = UnaskedModel(
+            bindings.model.name if isinstance(bindings.model, NamedModel) else None
+        )
         if isinstance(bindings.model, ModelPalette):
             asked = replace(bindings.model, models={name: UnaskedModel(name) for name in bindings.model.models})
         stages = tuple(self._stage(stage, scene, replayed=replayed) for stage in plan.stage_program.stages)
