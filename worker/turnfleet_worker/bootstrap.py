@@ -14,11 +14,9 @@ from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
 from turnfleet.store.records import SweepPolicy
 from turnfleet.wire.publish import Publisher
+from turnfleet.wire.signing import SigningKeys
 from turnfleet.wire.versions import VERSIONS
 from turnfleet_kernel import InvocationKernel
-from turnfleet.wire.signing import SigningKeys
-from turnfleet_kernel import InvocationKernel, PlanSpec
-from turnfleet_kernel.compile import unknown_names
 from turnfleet_kernel.defaults import SystemClock
 from turnfleet_kernel.ports import Clock
 from turnfleet_worker.announcement import Announcer
@@ -141,7 +139,6 @@ def make_host(
             "counts": dict(host.counts),
             "version": version("turnfleet"),
             "envelopes": list(VERSIONS.served),
-            "envelopes": [VERSION],
             "signing": list(signing.names) if signing else None,
             "queues": list(around.queues()),
             "shards": keys.shards,

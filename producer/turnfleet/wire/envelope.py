@@ -14,8 +14,8 @@ from turnfleet.store.keys import validate_id
 from turnfleet.store.records import NewRun, Offer
 from turnfleet.wire.broker import DEFAULT_PRIORITY, HIGHEST_PRIORITY, default_queue
 from turnfleet.wire.request import RequestBody, request_digest
-from turnfleet.wire.versions import VERSIONS
 from turnfleet.wire.signing import KEY_NAME, SIGNATURE
+from turnfleet.wire.versions import VERSIONS
 from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
 
 VERSION: Final = VERSIONS.current
