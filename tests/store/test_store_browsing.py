@@ -51,8 +51,14 @@ async def test_a_file_is_what_a_claim_would_give(bench: Bench) -> None:
     """Plan, request, journal and interrupts; and the run stays as it was."""
     claim = await bench.paused(run_id="waits", tenant="acme")
     file = await bench(commands.run_file(bench.keys, "waits"))
-    assert (file.plan, file.plan_id, file.request) == (claim.plan, claim.plan_id, claim.request)
-    assert (file.state, file.tenant, [each.id for each in file.interrupts]) == ("paused", "acme", ["approval:c1"])
+    would = file.claim
+    assert (would.plan, would.plan_id, would.request, would.queue) == (
+        claim.plan,
+        claim.plan_id,
+        claim.request,
+        claim.queue,
+    )
+    assert (file.state, would.tenant, [each.id for each in file.interrupts]) == ("paused", "acme", ["approval:c1"])
     assert (await bench.status("waits")).state == "paused"
     with pytest.raises(UnknownRun):
         await bench(commands.run_file(bench.keys, "nobody"))

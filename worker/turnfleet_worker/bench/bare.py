@@ -10,14 +10,20 @@ from typing import Final
 
 from celery import Celery
 
+from turnfleet.wire.broker_url import broker_place
+
 TASK: Final = "turnfleet.bench.nothing"
 QUEUE_VARIABLE: Final = "TURNFLEET_BENCH_QUEUE"
 
 
-def build(broker_url: str, queue: str) -> Celery:
+def build(broker_url: str, queue: str, key_prefix: str = "") -> Celery:
     """Return the app: JSON and no results, as a fleet's; all else as Celery has it."""
-    app = Celery("bare", broker=broker_url)
+    place = broker_place(broker_url)
+    app = Celery("bare", broker=place.url, set_as_current=False)
+    if place.tls is not None:
+        app.conf.broker_use_ssl = dict(place.tls)
     app.conf.update(
+        broker_transport_options={**place.options, **({"global_keyprefix": key_prefix} if place.redis else {})},
         task_default_queue=queue,
         task_default_exchange=queue,
         task_default_routing_key=queue,
@@ -37,7 +43,9 @@ def _nothing() -> None:
 @functools.cache
 def the_app() -> Celery:
     """Return this process's app."""
-    return build(os.environ["TURNFLEET_BROKER_URL"], os.environ[QUEUE_VARIABLE])
+    return build(
+        os.environ["TURNFLEET_BROKER_URL"], os.environ[QUEUE_VARIABLE], os.environ.get("TURNFLEET_KEY_PREFIX", "")
+    )
 
 
 def __getattr__(name: str) -> Celery:

@@ -10,6 +10,7 @@ from turnfleet import Fleet
 from turnfleet.ids import new_id
 from turnfleet.store.sync import SyncExecutor
 from turnfleet.wire.broker import default_queue
+from turnfleet.wire.broker_url import broker_place
 from turnfleet.wire.connecting import producer_app
 from turnfleet_worker.bench import bare
 from turnfleet_worker.bench.measuring import SINGLES, Budget, Measuring, in_turn, publish_bare, work_off_bare
@@ -36,6 +37,7 @@ class Options:
     redis: str | None
     broker: str | None
     fleet: str | None
+    key_prefix: str
     bare: bool
 
 
@@ -61,7 +63,7 @@ class Bench:
         budget = Budget(began + options.seconds, self._tell)
         executor = SyncExecutor(redis.url)
         try:
-            place = Place(executor, name)
+            place = Place(executor, name, options.key_prefix)
             place.require_empty()
             figures, unmeasured = self._measure(redis, place, budget)
             info = executor.client.info("server")
@@ -83,7 +85,7 @@ class Bench:
         options, runs = self._options, self._options.runs
         broker = options.broker or redis.url
         singles = min(SINGLES, runs)
-        with Fleet(redis.url, name=place.name, broker_url=options.broker) as fleet:
+        with Fleet(redis.url, name=place.name, broker_url=options.broker, key_prefix=options.key_prefix) as fleet:
             measuring = Measuring(fleet, place, budget)
             try:
                 before, missed = in_turn(
@@ -108,7 +110,11 @@ class Bench:
         return [*before, *after, *compared], [*missed, *left, *apart]
 
     def _start_workers(self, redis: EmbeddedRedis, fleet: Fleet, name: str) -> None:
-        told = {"TURNFLEET_REDIS_URL": redis.url, "TURNFLEET_NAME": name}
+        told = {
+            "TURNFLEET_REDIS_URL": redis.url,
+            "TURNFLEET_NAME": name,
+            "TURNFLEET_KEY_PREFIX": self._options.key_prefix,
+        }
         if self._options.broker:
             told["TURNFLEET_BROKER_URL"] = self._options.broker
         for number in range(self._options.workers):
@@ -127,19 +133,20 @@ class Bench:
         with self._session.signals.muted():
             place.forget(made)
             if place.name == self._own:
-                clear_broker(producer_app(broker, place.name), default_queue(place.name))
-                sweep_up(self._servers, self._own)
+                clear_broker(producer_app(broker, place.name, self._options.key_prefix), default_queue(place.name))
+                sweep_up(self._servers, self._own, self._options.key_prefix)
 
     @property
     def _servers(self) -> set[str]:
         """The Redis servers on which something of ours may be left."""
-        return {url for url in (self._redis_url, self._options.broker or "") if "redis" in url.partition(":")[0]}
+        broker = self._options.broker
+        return {self._redis_url, *([broker] if broker and broker_place(broker).redis else [])}
 
     def _compare(self, broker: str, tasks: int, budget: Budget) -> tuple[list[Rate | Latency], list[str]]:
         """Measure bare Celery on the same broker, after the fleet is gone."""
         processes = os.cpu_count() or 1
         queue = f"{self._own}.bare"
-        app = bare.build(broker, queue)
+        app = bare.build(broker, queue, self._options.key_prefix)
         try:
             published, missed = in_turn([("bare publish", lambda: publish_bare(app, tasks, budget))])
             if missed:
@@ -150,7 +157,7 @@ class Bench:
         finally:
             with self._session.signals.muted():
                 clear_broker(app, queue)
-                sweep_up(self._servers, self._own)
+                sweep_up(self._servers, self._own, self._options.key_prefix)
                 app.close()
 
     @contextmanager
@@ -159,7 +166,11 @@ class Bench:
             "Bare Celery",
             worker_command(BARE_APP, concurrency=processes),
             log=self._session.folder / "bare.log",
-            environment={"TURNFLEET_BROKER_URL": broker, bare.QUEUE_VARIABLE: queue},
+            environment={
+                "TURNFLEET_BROKER_URL": broker,
+                "TURNFLEET_KEY_PREFIX": self._options.key_prefix,
+                bare.QUEUE_VARIABLE: queue,
+            },
         )
         try:
             yield

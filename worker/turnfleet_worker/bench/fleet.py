@@ -80,6 +80,7 @@ def the_app() -> Celery:
         os.environ["TURNFLEET_REDIS_URL"],
         name=os.environ["TURNFLEET_NAME"],
         broker_url=os.environ.get("TURNFLEET_BROKER_URL"),
+        key_prefix=os.environ.get("TURNFLEET_KEY_PREFIX", ""),
     )
 
 

@@ -28,10 +28,10 @@ class FleetInUse(TurnfleetError):
 class Place:
     """A fleet by its name, at the store that `executor` reaches."""
 
-    def __init__(self, executor: SyncExecutor, name: str) -> None:
+    def __init__(self, executor: SyncExecutor, name: str, key_prefix: str = "") -> None:
         self._executor = executor
         self.name = name
-        self.keys = Keys(name)
+        self.keys = Keys(name, key_prefix=key_prefix)
 
     def require_empty(self) -> None:
         """Raise `FleetInUse` where a run or a live worker is: their work would spoil the figures, and ours theirs."""
@@ -58,16 +58,17 @@ class Place:
             self._executor.execute_many([commands.delete(self.keys, each) for each in batch])
 
 
-def sweep_up(urls: Iterable[str], name: str) -> None:
+def sweep_up(urls: Iterable[str], name: str, key_prefix: str = "") -> None:
     """Delete what a fleet of a name of ours left on Redis servers: indexes, announcements, kombu's lists."""
     assert name.startswith(OWN_PREFIX), "only names that nobody else can have are safe to look for"
     for url in urls:
         client = open_client(url, ANSWER_SECONDS)
         try:
-            for batch in _batches(client, f"*{name}*"):
+            for batch in _batches(client, f"{key_prefix}*{name}*"):
                 client.delete(*batch)
-            for member, _ in client.zscan_iter(KOMBU_DEADLINES, match=f"*{name}*"):
-                client.zrem(KOMBU_DEADLINES, member)
+            deadlines = f"{key_prefix}{KOMBU_DEADLINES}"
+            for member, _ in client.zscan_iter(deadlines, match=f"*{name}*"):
+                client.zrem(deadlines, member)
         finally:
             close_client(client)
 

@@ -60,6 +60,7 @@ def bench(
         redis=connection.redis,
         broker=connection.broker,
         fleet=connection.fleet,
+        key_prefix=connection.key_prefix,
         bare=bare,
     )
     try:

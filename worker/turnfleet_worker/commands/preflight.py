@@ -14,6 +14,7 @@ from turnfleet.cli.options import Connection, connected
 from turnfleet.cli.printing import echo_json, echo_table, safe
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor
+from turnfleet.wire.signing import SigningKeys
 from turnfleet_worker.commands.dev import check_registry, registry_option
 from turnfleet_worker.commands.registry_app import load_registry
 from turnfleet_worker.preflight.check import OnProgress
@@ -61,7 +62,8 @@ def preflight(
     "breaks": the run would fail, be parked, or not do what a person was asked about. "changed": it goes on, but its
     model is told of an error that it would not have had, or a later decision may not fit.
 
-    Run it with the environment of the new workers: a model that cannot be made here cannot be made there.
+    Run it with the environment of the new workers: a model that cannot be made here cannot be made there, and what
+    none of its TURNFLEET_SIGNING_KEYS signed is refused here as there.
 
     Exit codes: 0 every run goes on; 1 some would break; 2 wrong usage, or the registry cannot be loaded; 3 the fleet
     cannot be reached; 128+n ended by a signal.
@@ -70,8 +72,15 @@ def preflight(
     if plan is not None and not plan.strip():
         raise click.UsageError("--plan: give a plan's name, or 8 digits or more of its id")
     wanted = Wanted(states=states or STATES, tenant=tenant, plan=plan, limit=limit)
+    try:
+        signing = SigningKeys.from_environment()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     with _progress(shown=not json_out) as on_progress:
-        report = asyncio.run(_check(load_registry(app), connection, wanted, stages=stages, on_progress=on_progress))
+        looking = _check(
+            load_registry(app), connection, wanted, stages=stages, signing=signing, on_progress=on_progress
+        )
+        report = asyncio.run(looking)
     if json_out:
         echo_json({**report.to_json(), "passes": report.passes(strict=strict)})
     else:
@@ -81,11 +90,18 @@ def preflight(
 
 
 async def _check(
-    registry: Registry, connection: Connection, wanted: Wanted, *, stages: bool, on_progress: OnProgress
+    registry: Registry,
+    connection: Connection,
+    wanted: Wanted,
+    *,
+    stages: bool,
+    signing: SigningKeys | None,
+    on_progress: OnProgress,
 ) -> Report:
     executor = AsyncExecutor(connection.redis_url)
+    keys = Keys(connection.name, key_prefix=connection.key_prefix)
     try:
-        return await check(registry, executor, Keys(connection.name), wanted, stages=stages, on_progress=on_progress)
+        return await check(registry, executor, keys, wanted, stages=stages, signing=signing, on_progress=on_progress)
     finally:
         await executor.aclose()
 

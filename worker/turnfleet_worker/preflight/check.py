@@ -6,6 +6,7 @@ from typing import Any
 
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
+from turnfleet.wire.signing import SigningKeys
 from turnfleet.wire.versions import VERSIONS, Versions
 from turnfleet_worker.preflight.judge import Judge
 from turnfleet_worker.preflight.report import Report
@@ -23,6 +24,7 @@ async def preflight(
     wanted: Wanted,
     *,
     stages: bool = True,
+    signing: SigningKeys | None = None,
     on_progress: OnProgress = lambda _passed, _expected, _report: None,
 ) -> Report:
     """Say what a build, given as its registry, would do with a fleet's runs. Reads only; see `Judge` and `Survey`.
@@ -31,7 +33,7 @@ async def preflight(
     """
     report = Report()
     report.fleet += unserved_versions(await executor.execute(commands.announced(keys)), VERSIONS)
-    survey, judge = Survey(executor, keys, wanted), Judge(registry, stages=stages)
+    survey, judge = Survey(executor, keys, wanted), Judge(registry, stages=stages, signing=signing, fleet=keys.fleet)
     async for file in survey.files():
         report.take(await judge.judge(file))
         on_progress(survey.passed, survey.expected, report)

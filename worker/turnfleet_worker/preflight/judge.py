@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from turnfleet.errors import BadSignature
 from turnfleet.store.commands.browsing import RunFile
 from turnfleet.wire.request import RequestBody
+from turnfleet.wire.signing import SigningKeys
 from turnfleet_kernel import resume
 from turnfleet_kernel.contracts.decisions import check_decision
 from turnfleet_kernel.contracts.events import PAUSE_KINDS
@@ -27,6 +29,7 @@ from turnfleet_worker.preflight.reading import TranscriptUnreadable, read_journa
 from turnfleet_worker.preflight.verdicts import Finding, Verdict
 from turnfleet_worker.registry import Registry
 from turnfleet_worker.signatures import schema_digest
+from turnfleet_worker.trust import Trust
 
 SECONDS = 10.0
 """How long one run's rehearsal may take: a stage that waits for something must not hold up all others."""
@@ -37,19 +40,33 @@ class Judge:
 
     `stages`: run the registry's stages where a replay would run them again; the others are never run. What is open is
     supposed to be decided in favour: an approval approved, a doubt answered with "call it", a question left aside.
+    With `signing` keys it believes what a worker with them believes, of the fleet of that name.
     """
 
-    def __init__(self, registry: Registry, *, stages: bool = True, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        stages: bool = True,
+        seconds: float = SECONDS,
+        signing: SigningKeys | None = None,
+        fleet: str = "",
+    ) -> None:
         self._registry = registry
         self._plans = Plans(registry)
         self._stages = stages
         self._seconds = seconds
+        self._trust = Trust(signing, fleet)
 
     async def judge(self, file: RunFile) -> Verdict:
         """Give the verdict on one run."""
+        claim = file.claim
         try:
-            plan = self._plans.get(file.plan_id, file.plan)
-            request = RequestBody.model_validate(file.request).turn_request(file.run_id)
+            self._trust.check_record(claim)
+            plan = self._plans.get(claim.plan_id, claim.plan)
+            request = RequestBody.model_validate(claim.request).turn_request(claim.run_id)
+        except BadSignature as error:
+            return _verdict(file, (), [Finding("signature", error.trouble, str(error))])
         except PlanError as error:
             return _verdict(file, (), _of_plan(error))
         except ValidationError as error:
@@ -57,16 +74,25 @@ class Judge:
             return _verdict(
                 file, (), [Finding("request", fields, f"the recorded request does not read here: {fields}")]
             )
+        admitted = self._trust.admit(claim.run_id, claim.journal)
         try:
-            folded = read_journal(file, plan)
+            folded = read_journal(claim, admitted.entries, plan)
         except TranscriptUnreadable as error:
             return _verdict(file, (), [Finding("transcript", "conversation", f"the transcript does not load: {error}")])
         except Exception as error:  # noqa: BLE001 - whatever a journal's reader raises fails the run in a worker, too
             return _verdict(file, (), [Finding("journal", type(error).__name__, _said(error))])
-        shown = [*_changed_schemas(folded, self._registry), *_expiries(file, folded.record, plan)]
         steps, found = await self._rehearse(plan, folded, request)
         misfits = {each.about for each in found if each.kind == "arguments"}
-        return _verdict(file, steps, [*found, *(each for each in shown if each.about not in misfits)])
+        shown = [*_changed_schemas(folded, self._registry), *_expiries(file, folded.record, plan)]
+        return _verdict(
+            file,
+            steps,
+            [
+                *found,
+                *(_of_refused(name, trouble) for name, trouble in admitted.refused.items()),
+                *(each for each in shown if each.about not in misfits),
+            ],
+        )
 
     async def _rehearse(
         self, plan: InvocationPlan, folded: Folded, request: TurnRequest
@@ -100,14 +126,19 @@ class Judge:
 
 def _verdict(file: RunFile, steps: tuple[str, ...], findings: Iterable[Finding]) -> Verdict:
     return Verdict(
-        run_id=file.run_id,
+        run_id=file.claim.run_id,
         state=file.state,
         plan_name=file.plan_name,
-        plan_id=file.plan_id,
-        tenant=file.tenant,
+        plan_id=file.claim.plan_id,
+        tenant=file.claim.tenant,
         next=steps,
         findings=tuple(findings),
     )
+
+
+def _of_refused(interrupt_id: str, trouble: str) -> Finding:
+    text = f"a decision on interrupt {interrupt_id} would not be taken, and be asked for again: {trouble}"
+    return Finding("signature", interrupt_id, text, breaks=False)
 
 
 def _of_plan(error: PlanError) -> list[Finding]:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from turnfleet.store.commands.browsing import RunFile
+from turnfleet.store.records import Claim
 from turnfleet_kernel.contracts.values import ModelTurn, PromptAssembly, ToolOutcome, ToolRequest
 from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_kernel.ports import ConversationPort, Transcript
 from turnfleet_worker.fold import Folded, fold
+from turnfleet_worker.journal import Entry
 
 T = TypeVar("T")
 
@@ -16,20 +17,20 @@ class TranscriptUnreadable(ValueError):
     """The conversation port does not take back what was recorded; the text says which operation, and its error."""
 
 
-def read_journal(file: RunFile, plan: InvocationPlan) -> Folded:
-    """Fold a run's journal.
+def read_journal(claim: Claim, entries: Sequence[Entry], plan: InvocationPlan) -> Folded:
+    """Fold a run's journal; `entries` are those of it that are believed.
 
     The log of events is left alone: it decides only what readers are shown again, never whether a run goes on.
     Raises `TranscriptUnreadable`, and what `fold` raises for a journal that it cannot read.
     """
     return fold(
-        file.journal,
+        entries,
         (),
         conversation=_Told(plan.bindings.conversation),
-        run_id=file.run_id,
+        run_id=claim.run_id,
         plan_id=plan.identity.plan_id,
         ran_seconds=0.0,
-        next_index=file.next_index,
+        next_index=claim.next_index,
     )
 
 

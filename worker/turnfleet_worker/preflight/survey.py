@@ -33,7 +33,7 @@ class Wanted:
             return False
         if self.plan is None or self.plan == file.plan_name:
             return True
-        return len(self.plan) >= 8 and file.plan_id.startswith(self.plan)  # noqa: PLR2004 - as its docstring says
+        return len(self.plan) >= 8 and file.claim.plan_id.startswith(self.plan)  # noqa: PLR2004 - as its docstring says
 
 
 class Survey:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "missing", "plan", "plan id", "request", "journal", "transcript", "decision", "arguments", "schema", "delegate",
-    "stage", "response", "run",
+    "signature", "missing", "plan", "plan id", "request", "journal", "transcript", "decision", "arguments", "schema",
+    "delegate", "stage", "response", "run",
 ]  # fmt: skip
 """Why a run would break, or go on differently:
 
+- signature: the run, or a decision on it, is not signed with a key that the build has
 - missing: the plan (or a delegate's) names a model, tool, stage or delegate that the build does not have
 - plan: the recorded plan does not read here, or cannot be bound
 - plan id: the recorded plan reads as another plan than its id names

@@ -4,13 +4,13 @@ The scripts are declared `no-writes`, so that the server itself refuses a change
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from turnfleet.store.command import Command, Reply, args, header, load_json, on_run, pairs, tag, text
+from turnfleet.store.command import Command, Reply, args, header, on_run, pairs, tag
+from turnfleet.store.commands.claimed import read_claim
 from turnfleet.store.keys import Keys, validate_id
 from turnfleet.store.paging import Position
 from turnfleet.store.people import read_interrupts
-from turnfleet.store.records import StoredInterrupt
+from turnfleet.store.records import Claim, StoredInterrupt
 from turnfleet.store.transitions import STATES
 
 _SCAN = 2_000  # index entries that one call looks at, at most
@@ -28,19 +28,13 @@ class Browsed:
     stopped: Position | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunFile:
-    """A run as its next claim would find it. `plan_id` is the recorded one, whatever `plan` holds."""
+    """A run as its next claim would find it: `claim` is what that would give, and is none."""
 
-    run_id: str
     state: str
-    plan: dict[str, Any]
-    plan_id: str
     plan_name: str
-    request: dict[str, Any]
-    tenant: str | None
-    next_index: int
-    journal: tuple[dict[str, Any], ...]
+    claim: Claim
     interrupts: tuple[StoredInterrupt, ...]
 
 
@@ -76,17 +70,7 @@ def run_file(keys: Keys, run_id: str) -> Command[RunFile]:
         tag(run_id, reply)
         _, flat, journal, interrupts = reply
         record = pairs(flat)
-        return RunFile(
-            run_id=run_id,
-            state=record["state"].decode(),
-            plan=load_json(record["plan"]),
-            plan_id=record["plan_id"].decode(),
-            plan_name=record["plan_name"].decode(),
-            request=load_json(record["request"]),
-            tenant=text(record.get("tenant")),
-            next_index=int(record["next"]),
-            journal=tuple(load_json(entry) for entry in journal),
-            interrupts=read_interrupts(interrupts),
-        )
+        claim = read_claim(run_id, record, journal)
+        return RunFile(record["state"].decode(), record["plan_name"].decode(), claim, read_interrupts(interrupts))
 
     return on_run("file", keys, run_id, (), decode)

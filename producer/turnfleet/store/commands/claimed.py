@@ -74,16 +74,17 @@ def claim(
         if tag(run_id, reply) == "not":
             reason = cast("Literal['gone', 'state', 'early', 'digest', 'suspect']", reply[1].decode())
             return NotClaimed(run_id, reason, reply[2].decode())
-        return _read_claim(run_id, pairs(reply[1]), reply[2])
+        return read_claim(run_id, pairs(reply[1]), reply[2])
 
     return on_run("claim", keys, run_id, arguments, decode)
 
 
-def _read_claim(run_id: str, record: Mapping[str, bytes], journal: Sequence[bytes]) -> Claim:
+def read_claim(run_id: str, record: Mapping[str, bytes], journal: Sequence[bytes]) -> Claim:
+    """Read a record and a journal as a claim; the claim id of a run that nobody has claimed yet is empty."""
     deadline = text(record.get("deadline"))
     return Claim(
         run_id=run_id,
-        claim_id=record["claim"].decode(),
+        claim_id=record.get("claim", b"").decode(),
         attempt=int(record["attempt"]),
         losses=int(record["losses"]),
         previous=cast("Previous", record["previous"].decode()),
@@ -260,4 +261,4 @@ def park(
     return on_run("park", keys, claim.run_id, arguments, lambda reply: _ended(claim.run_id, reply))
 
 
-__all__ = ["RETENTION_MS", "ClaimRef", "beat", "claim", "finish", "park", "pause", "release", "step"]
+__all__ = ["RETENTION_MS", "ClaimRef", "beat", "claim", "finish", "park", "pause", "read_claim", "release", "step"]
