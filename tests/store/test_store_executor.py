@@ -117,7 +117,7 @@ async def test_an_engine_that_knows_no_flags_gets_the_plain_scripts() -> None:
     """Fakeredis' Lua chokes on the first line that carries them; the executor finds out by itself."""
     client = fakeredis.FakeAsyncRedis()
     with pytest.raises(redis.ResponseError):
-        await client.eval(script("create").text, 0)
+        await client.eval(script("create").texts["flagged"], 0)
     executor = AsyncExecutor(client)
     assert (await executor.execute(commands.create(KEYS, new_run()))).publish
     await executor.aclose()
@@ -127,9 +127,9 @@ async def test_an_engine_that_knows_no_flags_gets_the_plain_scripts() -> None:
 def test_every_script_s_flags_are_its_first_line() -> None:
     """What is left without them is the same program."""
     for name in names():
-        first, rest = script(name).text.split("\n", 1)
+        first, rest = script(name).texts["flagged"].split("\n", 1)
         assert first.startswith("#!lua")
-        assert rest == script(name).plain
+        assert rest == script(name).texts["plain"]
 
 
 async def test_a_set_up_that_does_not_fit_is_a_store_error(real: Bench) -> None:
@@ -198,7 +198,7 @@ def test_sending_again_keeps_order_and_ends() -> None:
     """Loading servers are waited for until the limit; lost connections are tried twice more, no longer."""
     one, two, three = (commands.status(KEYS, name) for name in "abc")
     sending = calls.Sending([one, two, three], limit=10.0)
-    assert sending.take([BusyLoadingError(), "answer", BusyLoadingError()], 1.0) == calls.LOADING_PAUSE_SECONDS
+    assert sending.take([BusyLoadingError(), "answer", BusyLoadingError()], 1.0) == calls.UNREADY_PAUSE_SECONDS
     assert [one, three] == sending.pending
     lost = ConnectionError("lost")
     assert [sending.take([lost, lost], 2.0) for _ in range(3)] == [0.0, 0.0, None]

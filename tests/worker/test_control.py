@@ -16,7 +16,7 @@ async def test_a_cancel_is_heard_and_other_fleets_cancels_are_not(shop: Shop) ->
     await shop.enqueue(PlanSpec(name="p", model="m"))
     await shop.claim()
     heard: asyncio.Queue[str] = asyncio.Queue()
-    listener = ControlListener(shop.executor.client, shop.keys, heard.put_nowait)
+    listener = ControlListener(shop.executor, shop.keys, heard.put_nowait)
     listener.start()
     while not await shop.executor.client.pubsub_numpat():
         pass  # until its subscription has taken effect; each look is a round trip

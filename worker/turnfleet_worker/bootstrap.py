@@ -194,7 +194,7 @@ def make_host(
                 body=body,
                 clock=lambda: around.clock.now().timestamp(),
             ),
-            control=ControlListener(executor.client, keys, host.heard_cancel),
+            control=ControlListener(executor, keys, host.heard_cancel),
             apart=Apart(settings.drain_seconds),
             misfits=Misfits(executor, keys, offers, worker=worker, ttl_ms=ttl_ms),
             revokes=Revokes(executor, keys, turns, ttl_ms=ttl_ms),

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from turnfleet.store import Keys
+from turnfleet.store.executor import AsyncExecutor
 
 PAUSE_SECONDS: Final = 1.0
 
@@ -20,10 +20,14 @@ _log = logging.getLogger(__name__)
 
 
 class ControlListener:
-    """Calls `heard(run_id)` whenever a run of the fleet was cancelled while running."""
+    """Calls `heard(run_id)` whenever a run of the fleet was cancelled while running.
 
-    def __init__(self, client: Redis, keys: Keys, heard: Callable[[str], None]) -> None:
-        self._client = client
+    In a cluster these few messages are told to every node, so any of them will do; when one fails, the next.
+    """
+
+    def __init__(self, executor: AsyncExecutor, keys: Keys, heard: Callable[[str], None]) -> None:
+        self._executor = executor
+        self._failures = 0
         self._prefix = keys.control_prefix
         self._heard = heard
         self._task: asyncio.Task[None] | None = None
@@ -44,11 +48,13 @@ class ControlListener:
             try:
                 await self._listen()
             except (RedisError, OSError):
+                self._failures += 1
                 _log.debug("the control channel is down; heartbeats carry cancels meanwhile", exc_info=True)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _listen(self) -> None:
-        async with self._client.pubsub() as pubsub:
+        clients = await self._executor.clients()
+        async with clients[self._failures % len(clients)].pubsub() as pubsub:
             # The fleet's name may hold characters that a pattern would read as its own.
             await pubsub.psubscribe(_literal(self._prefix) + "*")
             while True:

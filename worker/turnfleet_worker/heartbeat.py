@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from turnfleet.errors import FleetUnavailable
+from turnfleet.errors import TurnfleetError
 from turnfleet.store import Keys
 from turnfleet.store.commands import beat
 from turnfleet.store.executor import SyncExecutor
@@ -73,12 +73,15 @@ class Heartbeat:
         shards: defaultdict[int, list[ClaimRef]] = defaultdict(list)
         for claim in list(self._claims.values()):
             shards[self._keys.shard(claim.run_id)].append(claim)
-        for claims in shards.values():
-            try:
-                beats = self._executor.execute(beat(self._keys, claims, lease_ms=self._lease_ms))
-            except FleetUnavailable as error:
-                _log.warning("the run store does not answer a heartbeat (%s); the next one tries again", error)
-                return
+        # All at once: a node of a cluster that is away must not keep the claims at the others from being renewed.
+        commands = [beat(self._keys, claims, lease_ms=self._lease_ms) for claims in shards.values()]
+        unheard: TurnfleetError | None = None
+        for claims, beats in zip(shards.values(), self._executor.execute_many(commands), strict=True):
+            if isinstance(beats, TurnfleetError):
+                unheard = beats
+                continue
             for claim in claims:
                 if claim.claim_id in self._claims:
                     self._verdict(claim, beats[claim.run_id])
+        if unheard is not None:
+            _log.warning("the run store does not answer a heartbeat (%s); the next one tries again", unheard)

@@ -125,7 +125,7 @@ class WorkerHost:
         self._spawn(self._parts.sweeper.run(), "sweep")
 
     async def _enter(self) -> None:
-        await check_store(self._bench.executor.client, allow_eviction=self._parts.allow_eviction)
+        await check_store(self._bench.executor, allow_eviction=self._parts.allow_eviction)
         await self._parts.announcer.announce()
 
     def drain(self) -> None:

@@ -6,6 +6,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from turnfleet.errors import FleetUnavailable
+from turnfleet.store.executor import AsyncExecutor
 from turnfleet_kernel.errors import TurnfleetError
 
 _log = logging.getLogger(__name__)
@@ -15,19 +16,25 @@ class UnsafeStore(TurnfleetError):
     """The run store's Redis may throw runs away."""
 
 
-async def check_store(client: Redis, *, allow_eviction: bool) -> None:
-    """Refuse a Redis that evicts keys: a run that evaporates can emit no end (DESIGN 1).
+async def check_store(executor: AsyncExecutor, *, allow_eviction: bool) -> None:
+    """Refuse a Redis that evicts keys (of a cluster, each master): a run that evaporates can emit no end (DESIGN 1).
 
     Raises `UnsafeStore`, or `FleetUnavailable` when the server does not answer. A server that does not let itself be
     asked is taken at its word, and that is logged.
     """
     try:
+        for client in await executor.clients():
+            await _check_server(client, allow_eviction=allow_eviction)
+    except (RedisError, OSError) as error:
+        raise FleetUnavailable(f"the run store does not answer ({type(error).__name__}); is its URL right?") from error
+
+
+async def _check_server(client: Redis, *, allow_eviction: bool) -> None:
+    try:
         answer = await client.config_get("maxmemory-policy")
     except ResponseError:
         _log.warning("this Redis does not tell its maxmemory-policy; make sure that it is noeviction")
         return
-    except (RedisError, OSError) as error:
-        raise FleetUnavailable(f"the run store does not answer ({type(error).__name__}); is its URL right?") from error
     policy = {_text(name): _text(value) for name, value in answer.items()}.get("maxmemory-policy", "")
     if policy == "noeviction":
         return

@@ -62,6 +62,7 @@ class Sweeper:
         self._fits = fits
         self._outages = OutageWatch(policy.quiet_ms / MILLISECONDS)
         self._clocks = ServerClocks(clock)
+        self._next_shard = 0
         self._queues = {default_queue(keys.fleet)}
         """Queues that runs of the fleet were seen on."""
 
@@ -84,7 +85,9 @@ class Sweeper:
             ours = await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms))
         if ours:
             waiting_since = await self._waiting_since()
-            for shard in range(self._keys.shards):
+            for _ in range(self._keys.shards):
+                # A shard whose server is away ends this turn; the next one begins with the shard behind it.
+                shard, self._next_shard = self._next_shard, (self._next_shard + 1) % self._keys.shards
                 await self._sweep_shard(shard, waiting_since)
         if self._meter.wants_survey:
             self._meter.surveyed(await self._survey() if ours else None)

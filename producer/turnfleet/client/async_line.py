@@ -6,13 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar, assert_never
 
-from redis.exceptions import RedisError
-
 from turnfleet.client.follow import Following
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Message, Now, Publish, Step
 from turnfleet.errors import TurnfleetError, WrongEventLoop
 from turnfleet.store import Keys
-from turnfleet.store.calls import translate
+from turnfleet.store.commands import clock
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.listener import LOOK, Heard, Subscription
 from turnfleet.store.place import address
@@ -121,11 +119,7 @@ class AsyncLine:
             case Publish(messages=messages):
                 return await self._publish(messages)
             case Now():
-                try:
-                    seconds, microseconds = await self._executor.client.time()
-                except (RedisError, OSError) as error:
-                    raise translate(error, None, address(self._url)) from error
-                return seconds + microseconds / 1_000_000
+                return await self._executor.execute(clock(self._keys))
             case _:
                 assert_never(step)
 

@@ -5,13 +5,11 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from typing import Any, TypeVar, assert_never
 
-from redis.exceptions import RedisError
-
 from turnfleet.client.follow import Following
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
 from turnfleet.errors import TurnfleetError
 from turnfleet.store import Keys
-from turnfleet.store.calls import translate
+from turnfleet.store.commands import clock
 from turnfleet.store.executor import SyncExecutor
 from turnfleet.store.listener import LOOK, SyncSubscription
 from turnfleet.store.place import address
@@ -99,10 +97,6 @@ class Line:
             case Publish(messages=messages):
                 return self._broker.publish_many(messages)
             case Now():
-                try:
-                    seconds, microseconds = self._executor.client.time()
-                except (RedisError, OSError) as error:
-                    raise translate(error, None, address(self._where[0])) from error
-                return seconds + microseconds / 1_000_000
+                return self._executor.execute(clock(self._keys))
             case _:
                 assert_never(step)

@@ -5,19 +5,22 @@ from ssl import SSLCertVerificationError
 from typing import Any, Final
 
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis' own names: what is caught here is theirs, never the builtin
+    MovedError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
     TimeoutError,  # noqa: A004
+    TryAgainError,
 )
 
 from turnfleet.errors import FleetUnavailable, StoreError, TurnfleetError
 from turnfleet.store.command import Command
-from turnfleet.store.scripts import names, script
+from turnfleet.store.scripts import Dialect, names, script
 
 PROBE: Final = "#!lua\nreturn 1"
 """A script with a first line of flags. An engine that refuses it (fakeredis, Redis 6) is sent the plain texts."""
@@ -26,19 +29,24 @@ BATCH: Final = 256
 """Commands that leave in one write, at most."""
 
 TIMEOUT_SECONDS: Final = 5.0
-LOADING_PAUSE_SECONDS: Final = 0.1
+UNREADY_PAUSE_SECONDS: Final = 0.1
+_UNREADY: Final = (BusyLoadingError, MovedError, AskError, TryAgainError, ClusterDownError)
+_MISPLACED: Final = (MovedError, ClusterDownError, ConnectionError, TimeoutError, OSError)
 TRIES: Final = 2  # the scripts are gone, and the connection is lost: both may happen to one command
 
 
-def evalsha(command: Command[Any], *, plain: bool) -> tuple[str | bytes | int, ...]:
-    """Return a command as Redis words."""
-    text = script(command.script)
-    return ("EVALSHA", text.plain_sha if plain else text.sha, 1, command.key.encode(), *command.args)
+def evalsha(command: Command[Any], dialect: Dialect) -> tuple[str | bytes | int, ...]:
+    """Return a command as Redis words.
+
+    The one key that is told is what the keys of a shard begin with, and never exists itself: so a cluster's node whose
+    slot is on its way to another refuses the script (ASK) instead of running it on the keys that it still has.
+    """
+    return ("EVALSHA", script(command.script).shas[dialect], 1, command.key.encode(), *command.args)
 
 
-def loads(*, plain: bool) -> list[tuple[str, ...]]:
+def loads(dialect: Dialect) -> list[tuple[str, ...]]:
     """Return the words that load every script. All at once: a batch must not run in part for want of one."""
-    return [("SCRIPT", "LOAD", script(name).plain if plain else script(name).text) for name in names()]
+    return [("SCRIPT", "LOAD", script(name).texts[dialect]) for name in names()]
 
 
 def unloaded(results: Sequence[Any]) -> bool:
@@ -46,9 +54,14 @@ def unloaded(results: Sequence[Any]) -> bool:
     return any(isinstance(result, NoScriptError) for result in results)
 
 
-def loading(result: Any) -> bool:
-    """Whether the server is reading its data after a start, and did nothing."""
-    return isinstance(result, BusyLoadingError)
+def unready(result: Any) -> bool:
+    """Whether nothing was done yet and may be a moment later: a server reads its data, a cluster's slot moves."""
+    return isinstance(result, _UNREADY)
+
+
+def misplaced(results: Sequence[Any]) -> bool:
+    """Whether a cluster's node may not be, or no longer be, the one that was meant: ask who has which slots."""
+    return any(isinstance(result, _MISPLACED) for result in results)
 
 
 def worth_repeating(command: Command[Any], result: Any) -> bool:
@@ -56,7 +69,7 @@ def worth_repeating(command: Command[Any], result: Any) -> bool:
 
     A time-out is not repeated: the caller has waited long enough.
     """
-    if isinstance(result, NoScriptError | BusyLoadingError):
+    if isinstance(result, NoScriptError) or unready(result):
         return True
     return isinstance(result, ConnectionError) and command.repeatable
 
@@ -83,8 +96,8 @@ class Sending:
         self._pending = [p for p in self._pending if worth_repeating(self._commands[p], self.results[p])]
         if not self._pending or now >= self._limit:
             return None
-        if any(loading(self.results[place]) for place in self._pending):
-            return LOADING_PAUSE_SECONDS
+        if any(unready(self.results[place]) for place in self._pending):
+            return UNREADY_PAUSE_SECONDS
         self._tries += 1
         return 0.0 if self._tries <= TRIES else None
 
@@ -97,7 +110,7 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         return FleetUnavailable(
             f"the fleet's Redis at {where} is out of memory{about}: free some or raise maxmemory", run_id=run_id
         )
-    if isinstance(error, ReadOnlyError | ClusterDownError | BusyLoadingError):
+    if isinstance(error, (ReadOnlyError, *_UNREADY)):
         return FleetUnavailable(
             f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
         )

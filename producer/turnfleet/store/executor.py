@@ -2,49 +2,62 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import redis.asyncio as aredis
-from redis.exceptions import RedisError, ResponseError
 
 from turnfleet.errors import StoreError, TurnfleetError
 from turnfleet.store import calls
+from turnfleet.store.cluster import AsyncCluster
+from turnfleet.store.cluster_listener import ClusterListener
 from turnfleet.store.command import Command
 from turnfleet.store.listener import AsyncListener, Subscription
-from turnfleet.store.place import address, close_async_client, open_async_client
-from turnfleet.store.replicas import Replicas
+from turnfleet.store.place import address, close_async_client, cluster_place, open_async_client
+from turnfleet.store.server import AsyncServer
 from turnfleet.store.sync import SyncExecutor
 
 __all__ = ["AsyncExecutor", "SyncExecutor"]
 
 T = TypeVar("T")
+Run: TypeAlias = Callable[[Sequence[Command[Any]]], Awaitable[list[Any]]]
 
 
 class AsyncExecutor:
     """Executes commands of one event loop. What is asked for while a call is on its way leaves together next.
 
-    One call is in flight at a time, so commands reach the server in the order in which they were asked for: a run's
-    unwaited writes cannot overtake each other. `source` is a URL (`place.py`), or a client (its `decode_responses`
-    must be off). Connects on first use. Answers within about `timeout` seconds, or raises `FleetUnavailable`.
+    One call is in flight at a time (on a cluster: one for each shard), so commands reach the server in the order in
+    which they were asked for: a run's unwaited writes cannot overtake each other. `source` is a URL (`place.py`), or a
+    client (its `decode_responses` must be off). Connects on first use. Answers within about `timeout` seconds, or
+    raises `FleetUnavailable`.
     """
 
     def __init__(self, source: "str | aredis.Redis", *, timeout: float = calls.TIMEOUT_SECONDS) -> None:
-        self._owned = isinstance(source, str)
+        place = cluster_place(source) if isinstance(source, str) else None
         self._where = address(source) if isinstance(source, str) else "the given client"
-        self._client: aredis.Redis = open_async_client(source, timeout) if isinstance(source, str) else source
         self._timeout = timeout
-        self._waiting: deque[tuple[Command[Any], asyncio.Future[Any]]] = deque()
-        self._sender: asyncio.Task[None] | None = None
-        self._plain: bool | None = None
-        self._replicas = Replicas()
-        self._listener = AsyncListener(self._client)
+        self._cluster = None if place is None else AsyncCluster(place, timeout)
+        self._server: AsyncServer | None = None
+        self._owned = isinstance(source, str)
+        self._listener: AsyncListener | ClusterListener
+        if self._cluster is None:
+            self._server = AsyncServer(open_async_client(source, timeout) if isinstance(source, str) else source)
+            self._listener = AsyncListener(self._server.client)
+        else:
+            self._listener = ClusterListener(self._cluster)
+        self._lanes: dict[str, _Lane] = {}
         self._closed = False
 
     @property
     def client(self) -> aredis.Redis:
-        """The client beneath, for what is no command (a diagnosis, a test)."""
-        return self._client
+        """The client beneath, for what is no command (a diagnosis, a test). Raises `StoreError` for a cluster's."""
+        if self._server is None:
+            raise StoreError("a cluster has no single client: see clients()")
+        return self._server.client
+
+    async def clients(self) -> tuple[aredis.Redis, ...]:
+        """Return a client of the server, or of each of a cluster's masters. Raises what redis raises."""
+        return (self.client,) if self._cluster is None else await self._cluster.clients()
 
     async def execute(self, command: Command[T]) -> T:
         """Run a command. Raises what its `decode` raises, `FleetUnavailable` and `StoreError`."""
@@ -64,21 +77,48 @@ class AsyncExecutor:
         """End what is running, and close the connections if this executor made them."""
         self._closed = True
         await self._listener.aclose()
-        if self._sender is not None:
-            await asyncio.gather(self._sender, return_exceptions=True)
-        if self._owned:
-            await close_async_client(self._client)
+        for lane in self._lanes.values():
+            await lane.ended()
+        if self._cluster is not None:
+            await self._cluster.aclose()
+        elif self._owned:
+            await close_async_client(self.client)
 
     def _ask(self, command: Command[Any]) -> "asyncio.Future[Any]":
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
         if self._closed:
+            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             future.set_exception(StoreError("this executor is closed"))
             return future
+        name = "" if self._cluster is None else command.key
+        lane = self._lanes.get(name)
+        if lane is None:
+            run = self._server.run if self._server is not None else self._cluster.run  # type: ignore[union-attr]
+            lane = self._lanes[name] = _Lane(run, self._timeout)
+        return lane.ask(command)
+
+
+class _Lane:
+    """Commands that must not overtake each other."""
+
+    def __init__(self, run: Run, timeout: float) -> None:
+        self._run = run
+        self._timeout = timeout
+        self._waiting: deque[tuple[Command[Any], asyncio.Future[Any]]] = deque()
+        self._sender: asyncio.Task[None] | None = None
+
+    def ask(self, command: Command[Any]) -> "asyncio.Future[Any]":
+        """Give the future reply, or the exception that comes in its place as a value."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((command, future))
         if self._sender is None or self._sender.done():
             self._sender = loop.create_task(self._send_all())
         return future
+
+    async def ended(self) -> None:
+        """Wait until everything that was asked for is answered."""
+        if self._sender is not None:
+            await asyncio.gather(self._sender, return_exceptions=True)
 
     async def _send_all(self) -> None:
         while self._waiting:
@@ -103,40 +143,8 @@ class AsyncExecutor:
         clock = asyncio.get_running_loop().time
         sending = calls.Sending(commands, clock() + self._timeout)
         while True:
-            pause = sending.take(await self._try_once(sending.pending), clock())
+            pause = sending.take(await self._run(sending.pending), clock())
             if pause is None:
                 return sending.results
             if pause:
                 await asyncio.sleep(pause)
-
-    async def _try_once(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        try:
-            if self._plain is None:
-                await self._load()
-            words = [calls.evalsha(command, plain=bool(self._plain)) for command in commands]
-            behind = self._replicas.words(commands, asyncio.get_running_loop().time())
-            replies = await self._pipe([*words, *behind])
-            results = replies[: len(words)]
-            self._replicas.take(behind, replies[len(words) :], asyncio.get_running_loop().time())
-            if calls.unloaded(results):
-                self._plain = None
-        except (RedisError, OSError) as error:
-            return [error] * len(commands)
-        return results
-
-    async def _load(self) -> None:
-        try:
-            await self._client.execute_command("EVAL", calls.PROBE, 0)  # type: ignore[no-untyped-call]
-            plain = False
-        except ResponseError:
-            plain = True
-        for result in await self._pipe(calls.loads(plain=plain)):
-            if isinstance(result, Exception):
-                raise result
-        self._plain = plain
-
-    async def _pipe(self, words: Sequence[tuple[Any, ...]]) -> list[Any]:
-        async with self._client.pipeline(transaction=False) as pipe:
-            for each in words:
-                pipe.execute_command(*each)
-            return await pipe.execute(raise_on_error=False)

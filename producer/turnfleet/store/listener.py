@@ -8,10 +8,10 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import redis
 import redis.asyncio as aredis
@@ -20,6 +20,8 @@ from redis.exceptions import RedisError
 BUFFER: Final = 1_000
 """Messages that a subscriber may lag behind before it is told to look at the log instead."""
 
+_SUBSCRIBED = frozenset({"subscribe", "ssubscribe"})
+_MESSAGES = frozenset({"message", "smessage"})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts to connect anew
 
 
@@ -33,13 +35,23 @@ LOOK: Final = Notice.LOOK
 Heard: TypeAlias = bytes | Notice
 
 
+class Listener(Protocol):
+    """What has subscriptions."""
+
+    def add(self, subscription: "Subscription") -> None:
+        """Begin a subscription."""
+
+    async def remove(self, subscription: "Subscription") -> None:
+        """End it."""
+
+
 class Subscription:
     """One subscriber of one channel: an async context manager that gives an async iterator (itself).
 
     Waiting for the next message may be cancelled, and begun again, without losing one.
     """
 
-    def __init__(self, listener: "AsyncListener", channel: str) -> None:
+    def __init__(self, listener: "Listener", channel: str) -> None:
         self.channel = channel.encode()
         self._listener = listener
         self._heard: deque[Heard] = deque()
@@ -86,11 +98,13 @@ class Subscription:
 class AsyncListener:
     """All subscriptions of one executor, over one connection, which exists only while somebody is subscribed.
 
-    One task owns the connection: it alone sends and reads, and connects anew when the connection is lost.
+    One task owns the connection: it alone sends and reads, and connects anew when the connection is lost. With `lost`
+    the server is a node of a cluster: channels are sharded, and `lost` is called whenever they may be another node's.
     """
 
-    def __init__(self, client: aredis.Redis) -> None:
+    def __init__(self, client: aredis.Redis, lost: Callable[[], None] | None = None) -> None:
         self._client = client
+        self._lost = lost
         self._subscribers: dict[bytes, list[Subscription]] = {}
         self._confirmed: set[bytes] = set()
         self._changed = asyncio.Event()
@@ -142,6 +156,8 @@ class AsyncListener:
             try:
                 await self._serve(pubsub)
             except (RedisError, OSError):
+                if self._lost is not None:
+                    self._lost()
                 pause = _FIRST_PAUSE if confirmed else min(pause * 2, _LONGEST_PAUSE)
             finally:
                 confirmed.clear()
@@ -158,10 +174,10 @@ class AsyncListener:
                 self._changed.clear()
                 wanted = set(self._subscribers)
                 if wanted - asked:
-                    await pubsub.subscribe(*sorted(wanted - asked))
+                    await (pubsub.ssubscribe if self._lost else pubsub.subscribe)(*sorted(wanted - asked))
                 if asked - wanted:
                     self._confirmed -= asked - wanted
-                    await pubsub.unsubscribe(*sorted(asked - wanted))
+                    await (pubsub.sunsubscribe if self._lost else pubsub.unsubscribe)(*sorted(asked - wanted))
                 asked = wanted
                 if reading is None:
                     reading = asyncio.ensure_future(pubsub.get_message(timeout=None))
@@ -181,12 +197,14 @@ class AsyncListener:
         if message is None:
             return
         channel = message["channel"]
-        if message["type"] == "subscribe":
+        if message["type"] in _SUBSCRIBED:
             self._confirmed.add(channel)
             heard: Heard = LOOK
-        elif message["type"] == "message":
+        elif message["type"] in _MESSAGES:
             heard = message["data"]
         else:
+            if channel in self._confirmed:
+                raise ConnectionError("the channel's slot has left this node")
             return
         for subscription in self._subscribers.get(channel, ()):
             subscription.tell(heard)
@@ -195,11 +213,16 @@ class AsyncListener:
 class SyncSubscription:
     """One subscriber of one channel on a connection of its own: a context manager with `get`.
 
+    `connect` gives the client of the server that has the channel; `lost` is as for `AsyncListener`.
+
     After a fork, parent and child may both go on with it: the child subscribes anew.
     """
 
-    def __init__(self, client: redis.Redis, channel: str) -> None:
-        self._client = client
+    def __init__(
+        self, connect: Callable[[], redis.Redis], channel: str, *, lost: Callable[[], None] | None = None
+    ) -> None:
+        self._connect = connect
+        self._lost = lost
         self._channel = channel
         self._pubsub: redis.client.PubSub | None = None
         self._pid = os.getpid()
@@ -221,13 +244,17 @@ class SyncSubscription:
             left = limit - time.monotonic()
             try:
                 message = self._listen().get_message(timeout=max(0.0, left))
+                if message is not None and message["type"] == "sunsubscribe":
+                    raise ConnectionError("the channel's slot has left this node")
             except (RedisError, OSError):
                 self._drop()
+                if self._lost is not None:
+                    self._lost()
                 message = None
                 time.sleep(max(0.0, min(_FIRST_PAUSE, left)))
-            if message is not None and message["type"] == "message":
+            if message is not None and message["type"] in _MESSAGES:
                 return bytes(message["data"])
-            if message is not None and message["type"] == "subscribe":
+            if message is not None and message["type"] in _SUBSCRIBED:
                 return LOOK
             if time.monotonic() >= limit:
                 return None
@@ -238,8 +265,8 @@ class SyncSubscription:
             self._drop()
         if self._pubsub is None:
             self._pid = os.getpid()
-            self._pubsub = self._client.pubsub()  # type: ignore[no-untyped-call]
-            self._pubsub.subscribe(self._channel)
+            self._pubsub = self._connect().pubsub()  # type: ignore[no-untyped-call]
+            (self._pubsub.ssubscribe if self._lost else self._pubsub.subscribe)(self._channel)
         return self._pubsub
 
     def _drop(self) -> None:

@@ -1,7 +1,10 @@
-"""Which server a URL means: the one at an address, or whichever Sentinel says is a service's master now.
+"""Which server a URL means: the one at an address, whichever Sentinel says is a service's master now, or a cluster.
 
 Sentinel's form is `redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]`. User and password are
 the servers'; the sentinels' own are given as `?sentinel_username=...&sentinel_password=...`.
+
+A cluster's form is `redis+cluster://[user:password@]host[:port][,host[:port]...]` (`rediss+cluster` with TLS, and then
+with redis-py's options, as `?ssl_ca_certs=...`): some of its nodes, of which one must answer; they know the others.
 """
 
 from collections.abc import Mapping
@@ -21,6 +24,10 @@ SENTINEL_SCHEME: Final = "redis+sentinel"
 SOCKET_SCHEME: Final = "unix"
 TLS_SCHEME: Final = "rediss"
 SENTINEL_PORT: Final = 26379
+CLUSTER_SCHEMES: Final = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
+"""A cluster's schemes, and the one of each of its nodes."""
+
+REDIS_PORT: Final = 6379
 SENTINEL_TIMEOUT_SECONDS: Final = 1.0
 """One sentinel that does not answer must not use up the time in which the next would."""
 
@@ -59,7 +66,7 @@ def sentinel_place(url: str) -> SentinelPlace | None:
     if parts.scheme != SENTINEL_SCHEME:
         return None
     login, _, hosts = parts.netloc.rpartition("@")
-    sentinels = tuple(_host(each) for each in hosts.split(",") if each)
+    sentinels = tuple(_host(each, SENTINEL_PORT) for each in hosts.split(",") if each)
     service, _, db = parts.path.strip("/").partition("/")
     if not sentinels or not service or not (db or "0").isdigit():
         raise ValueError(f"a Sentinel URL reads {SENTINEL_SCHEME}://host:port[,host:port...]/service[/db]")
@@ -68,6 +75,35 @@ def sentinel_place(url: str) -> SentinelPlace | None:
     if len(known) < len(options):
         raise ValueError(f"a Sentinel URL takes the options {', '.join(sorted(_OPTIONS))} only")
     return SentinelPlace(sentinels, unquote(service), int(db or 0), _login(login), known)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """A Redis Cluster: `nodes` to ask first, and how each of its nodes is spoken to."""
+
+    nodes: tuple[tuple[str, int], ...]
+    scheme: str
+    login: str
+    query: str
+
+    def url_of(self, node: tuple[str, int]) -> str:
+        """Return the URL of one node."""
+        host, port = node
+        login = f"{self.login}@" if self.login else ""
+        return f"{self.scheme}://{login}{_bracketed(host)}:{port}/0{self.query}"
+
+
+def cluster_place(url: str) -> ClusterPlace | None:
+    """Read a URL of a cluster's form; None for any other. Raises ValueError, not quoting it, for nonsense."""
+    parts = urlsplit(url)
+    scheme = CLUSTER_SCHEMES.get(parts.scheme)
+    if scheme is None:
+        return None
+    login, _, hosts = parts.netloc.rpartition("@")
+    nodes = tuple(_host(each, REDIS_PORT) for each in hosts.split(",") if each)
+    if not nodes or parts.path.strip("/") not in {"", "0"}:
+        raise ValueError("a cluster's URL reads redis+cluster://host:port[,host:port...]; a cluster has no databases")
+    return ClusterPlace(nodes, scheme, login, f"?{parts.query}" if parts.query else "")
 
 
 _OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
@@ -80,11 +116,11 @@ def _login(text: str) -> dict[str, str]:
     return ({"username": unquote(user)} if user else {}) | {"password": unquote(password)}
 
 
-def _host(text: str) -> tuple[str, int]:
+def _host(text: str, port: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if parts.hostname is None:
-        raise ValueError("a sentinel in the URL has no host name")
-    return parts.hostname, parts.port or SENTINEL_PORT
+        raise ValueError("an address in the URL has no host name")
+    return parts.hostname, parts.port or port
 
 
 def _bracketed(host: str) -> str:
@@ -97,8 +133,11 @@ def address(url: str) -> str:
         place = sentinel_place(url)
         if place is not None:
             return f"service {place.service!r} of {', '.join(f'{host}:{port}' for host, port in place.sentinels)}"
+        cluster = cluster_place(url)
+        if cluster is not None:
+            return f"the cluster of {', '.join(f'{host}:{port}' for host, port in cluster.nodes)}"
         parts = urlsplit(url)
-        host, port = parts.hostname or "localhost", parts.port or 6379
+        host, port = parts.hostname or "localhost", parts.port or REDIS_PORT
     except ValueError:
         return "the given URL"
     return "its socket" if parts.scheme == SOCKET_SCHEME else f"{host}:{port}"

@@ -1,10 +1,11 @@
 """The Lua scripts, put together: the state table, the shared rooms a script needs, then the script itself."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from turnfleet.store.transitions import render
 
@@ -36,6 +37,7 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "inbox": (_SAVES, ("moves", "people", "walk")),
     "read_events": (_READS, ()),
     "thread": (_SAVES, ()),
+    "clock": (_READS, ()),
     "sweep_lock": (_SAVES, ()),
     "announce": (_SAVES, ()),
     "survey": (_READS, ()),
@@ -44,20 +46,24 @@ _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+Dialect: TypeAlias = Literal["flagged", "plain", "sharded"]
+"""The form of a script: with the line that carries its flags; without it, for old engines; for a cluster's nodes."""
+
+_PUBLISH: Final = "local PUBLISH = 'PUBLISH'\n"
+_SHARDED: Final = "local PUBLISH = 'SPUBLISH'\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script's text. `text` begins with the line that carries its flags; `plain` is without, for old engines."""
+    """A script's texts, by dialect, and the names under which a server caches them."""
 
     name: str
-    text: str
-    plain: str
-    sha: str = field(init=False)
-    plain_sha: str = field(init=False)
+    texts: Mapping[Dialect, str]
+    shas: Mapping[Dialect, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the names under which the server caches both texts."""
-        object.__setattr__(self, "sha", _sha(self.text))
-        object.__setattr__(self, "plain_sha", _sha(self.plain))
+        """Compute the names."""
+        object.__setattr__(self, "shas", {dialect: _sha(text) for dialect, text in self.texts.items()})
 
 
 def _sha(text: str) -> str:
@@ -72,9 +78,16 @@ def _read(name: str) -> str:
 def script(name: str) -> Script:
     """Return a script by its name; built once a process."""
     flags, rooms = _PARTS[name]
-    plain = "\n".join([render(), *map(_read, ("_prelude", *(f"_{room}" for room in rooms), name))])
+    program = "\n".join([render(), *map(_read, ("_prelude", *(f"_{room}" for room in rooms), name))])
     shebang = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-    return Script(name, shebang + plain, plain)
+    return Script(
+        name,
+        {
+            "flagged": shebang + _PUBLISH + program,
+            "plain": _PUBLISH + program,
+            "sharded": shebang + _SHARDED + program,
+        },
+    )
 
 
 def names() -> tuple[str, ...]:

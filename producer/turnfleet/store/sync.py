@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import redis
-from redis.exceptions import RedisError, ResponseError
 
-from turnfleet.errors import TurnfleetError
+from turnfleet.errors import StoreError, TurnfleetError
 from turnfleet.store import calls
+from turnfleet.store.cluster import SyncCluster
 from turnfleet.store.command import Command
 from turnfleet.store.listener import SyncSubscription
-from turnfleet.store.place import address, close_client, open_client
-from turnfleet.store.replicas import Replicas
+from turnfleet.store.place import address, close_client, cluster_place, open_client
+from turnfleet.store.server import SyncServer
 
 T = TypeVar("T")
 
@@ -25,17 +25,25 @@ class SyncExecutor:
     """
 
     def __init__(self, source: "str | redis.Redis", *, timeout: float = calls.TIMEOUT_SECONDS) -> None:
+        place = cluster_place(source) if isinstance(source, str) else None
         self._owned = isinstance(source, str)
         self._where = address(source) if isinstance(source, str) else "the given client"
-        self._client: redis.Redis = open_client(source, timeout) if isinstance(source, str) else source
         self._timeout = timeout
-        self._plain: bool | None = None
-        self._replicas = Replicas()
+        self._cluster = None if place is None else SyncCluster(place, timeout)
+        self._server: SyncServer | None = None
+        if self._cluster is None:
+            self._server = SyncServer(open_client(source, timeout) if isinstance(source, str) else source)
 
     @property
     def client(self) -> redis.Redis:
-        """The client beneath, for what is no command (a diagnosis, a test)."""
-        return self._client
+        """The client beneath, for what is no command (a diagnosis, a test). Raises `StoreError` for a cluster's."""
+        if self._server is None:
+            raise StoreError("a cluster has no single client: see clients()")
+        return self._server.client
+
+    def clients(self) -> tuple[redis.Redis, ...]:
+        """Return a client of the server, or of each of a cluster's masters. Raises what redis raises."""
+        return (self.client,) if self._cluster is None else self._cluster.clients()
 
     def execute(self, command: Command[T]) -> T:
         """Run a command. Raises what its `decode` raises, `FleetUnavailable` and `StoreError`."""
@@ -51,52 +59,31 @@ class SyncExecutor:
 
     def subscribe(self, channel: str) -> SyncSubscription:
         """Return a context manager with `get(timeout)`, on a connection of its own."""
-        return SyncSubscription(self._client, channel)
+        if self._cluster is None:
+            return SyncSubscription(lambda: self.client, channel)
+        cluster = self._cluster
+        return SyncSubscription(lambda: cluster.server(cluster.node_of(channel)).client, channel, lost=cluster.doubt)
 
     def close(self) -> None:
         """Close the connections if this executor made them."""
-        if self._owned:
-            close_client(self._client)
+        if self._cluster is not None:
+            self._cluster.close()
+        elif self._owned:
+            close_client(self.client)
 
     def _send(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Give each command's reply, or the exception that came in its place."""
         clock = time.monotonic
         sending = calls.Sending(commands, clock() + self._timeout)
         while True:
-            pause = sending.take(self._try_once(sending.pending), clock())
+            pause = sending.take(self._run(sending.pending), clock())
             if pause is None:
                 return sending.results
             if pause:
                 time.sleep(pause)
 
-    def _try_once(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        try:
-            if self._plain is None:
-                self._load()
-            words = [calls.evalsha(command, plain=bool(self._plain)) for command in commands]
-            behind = self._replicas.words(commands, time.monotonic())
-            replies = self._pipe([*words, *behind])
-            results = replies[: len(words)]
-            self._replicas.take(behind, replies[len(words) :], time.monotonic())
-            if calls.unloaded(results):
-                self._plain = None
-        except (RedisError, OSError) as error:
-            return [error] * len(commands)
-        return results
-
-    def _load(self) -> None:
-        try:
-            self._client.execute_command("EVAL", calls.PROBE, 0)  # type: ignore[no-untyped-call]
-            plain = False
-        except ResponseError:
-            plain = True
-        for result in self._pipe(calls.loads(plain=plain)):
-            if isinstance(result, Exception):
-                raise result
-        self._plain = plain
-
-    def _pipe(self, words: Sequence[tuple[Any, ...]]) -> list[Any]:
-        with self._client.pipeline(transaction=False) as pipe:
-            for each in words:
-                pipe.execute_command(*each)  # type: ignore[no-untyped-call]
-            return pipe.execute(raise_on_error=False)
+    def _run(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        if self._cluster is not None:
+            return self._cluster.run(commands)
+        assert self._server is not None
+        return self._server.run(commands)

@@ -32,7 +32,7 @@ def celery_settings(fleet: str, broker_url: str, key_prefix: str = "") -> Mappin
 
     Names carry the fleet, so that two fleets on one broker see nothing of each other; on a Redis, every key and
     channel begins with `key_prefix`. Of a URL as the store takes it (`turnfleet.store.place`) the broker is told in
-    kombu's words. Raises `InvalidId`, and ValueError for such a URL that makes no sense.
+    kombu's words. Raises `InvalidId`, and ValueError for such a URL that makes no sense, and for a cluster's.
     """
     validate_id("fleet name", fleet)
     validate_id("key prefix", key_prefix)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from turnfleet.store.place import SENTINEL_SCHEME, SOCKET_SCHEME, TLS_SCHEME, sentinel_place
+from turnfleet.store.place import CLUSTER_SCHEMES, SENTINEL_SCHEME, SOCKET_SCHEME, TLS_SCHEME, sentinel_place
 
 _REDIS_SCHEMES: Final = frozenset({"redis", TLS_SCHEME, "redis+socket", SOCKET_SCHEME, "sentinel", SENTINEL_SCHEME})
 _AMQP_SCHEMES: Final = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
@@ -28,6 +28,11 @@ class BrokerPlace:
 def broker_place(url: str) -> BrokerPlace:
     """Read a broker's URL. Raises ValueError, not quoting it, for one that makes no sense."""
     scheme = urlsplit(url).scheme
+    if scheme in CLUSTER_SCHEMES:
+        raise ValueError(
+            "a Redis Cluster cannot be the broker, only the run store: Celery's transport reads several lists at once. "
+            "Give the broker's URL apart (broker_url=, --broker, TURNFLEET_BROKER_URL): a plain Redis or RabbitMQ"
+        )
     if scheme in _AMQP_SCHEMES:
         return BrokerPlace(url, amqp=True)
     if scheme not in _REDIS_SCHEMES:

@@ -2,7 +2,7 @@
 
 from turnfleet.store.commands.browsing import browse, run_file
 from turnfleet.store.commands.claimed import beat, claim, finish, park, pause, release, step
-from turnfleet.store.commands.fleet import announce, announced, retract, sweep, sweep_lock, workers
+from turnfleet.store.commands.fleet import announce, announced, clock, retract, sweep, sweep_lock, workers
 from turnfleet.store.commands.looking import definition, inbox, journal, listing, outcome, read_events, status
 from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
 from turnfleet.store.commands.survey import survey
@@ -15,6 +15,7 @@ __all__ = [
     "browse",
     "cancel",
     "claim",
+    "clock",
     "create",
     "definition",
     "delete",

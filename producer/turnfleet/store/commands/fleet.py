@@ -79,6 +79,16 @@ def retract(keys: Keys, worker: str) -> Command[None]:
     return Command("announce", keys.workers, (*header(keys), *args(worker, None, 0)), _nothing)
 
 
+def clock(keys: Keys) -> Command[float]:
+    """Give the fleet's time: Unix seconds by the clock of its server (of a cluster, the one that has its workers)."""
+
+    def decode(reply: Reply) -> float:
+        seconds, microseconds = map(int, reply)
+        return seconds + microseconds / 1_000_000
+
+    return Command("clock", keys.workers, header(keys), decode)
+
+
 def workers(keys: Keys) -> Command[tuple[dict[str, Any], ...]]:
     """Give the announcements of the workers that are alive, by Redis' clock."""
     return Command("workers", keys.workers, header(keys), lambda reply: tuple(map(load_json, reply)))

@@ -28,13 +28,13 @@ local function overdue(facts)
 end
 
 -- Append a batch of `count` events (JSON objects joined by commas) to the log and publish the same bytes.
--- The entry's id is 0-(last index + 1), so that an index is a position in the log.
+-- The entry's id is 0-(last index + 1), so that an index is a position in the log. (PUBLISH: scripts.py.)
 local function emit(run, facts, events, count)
   local batch = '[' .. events .. ']'
   facts.next = facts.next + count
   redis.call('XADD', key('e', run), 'MAXLEN', '~', LOG_BATCHES, '0-' .. int(facts.next), 'b', batch)
   set(run, 'next', int(facts.next))
-  redis.call('PUBLISH', key('e', run), batch)
+  redis.call(PUBLISH, key('e', run), batch)
 end
 
 -- An event that the fleet itself makes; `payload` is JSON without its braces.
