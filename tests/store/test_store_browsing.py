@@ -67,4 +67,4 @@ async def test_a_file_is_what_a_claim_would_give(bench: Bench) -> None:
 @pytest.mark.parametrize("name", ["browse", "file", "announced"])
 def test_the_server_itself_refuses_that_they_write(name: str) -> None:
     """They are declared so, and a server of 7.0 or later holds a script to it."""
-    assert "flags=no-writes" in script(name).text.splitlines()[0]
+    assert "flags=no-writes" in script(name).texts["flagged"].splitlines()[0]
