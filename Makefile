@@ -36,6 +36,7 @@ check: $(READY) ## Format, lint, types, architecture
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 	$(BIN)/python tests/tools/contract_table.py --check
+	$(BIN)/python tests/tools/reference_pages.py --check
 
 docs: $(READY) ## Build the documentation site into site/; a broken link fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

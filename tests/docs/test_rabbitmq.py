@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from kombu import Connection
+from kombu import Connection, Queue
 from support.pages import Shop
 
 BROKER = "amqp://guest:guest@localhost:5672//"
@@ -29,5 +29,4 @@ def test_the_page_from_a_fleet_to_an_answer(tmp_path: Path, own_redis_url: str) 
         with shop.running("worker"):
             shop.python("enqueue.py")
     with Connection(BROKER) as connection:
-        queue = connection.channel().queue_delete(f"turnfleet.{name}")
-        assert queue == 0
+        Queue(f"turnfleet.{name}").bind(connection.default_channel).delete()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.pages import ROOT
 
 FETCHED = re.compile(
@@ -12,6 +13,7 @@ FETCHED = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_site_builds_strictly_and_works_without_the_web(tmp_path: Path) -> None:
     """Every page is built, and no page names a script, style, font or picture of another host."""
     built = subprocess.run(

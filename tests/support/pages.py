@@ -79,8 +79,13 @@ def _until(lines: Iterator[tuple[int, str]], indent: str, fence: str, where: str
 
 def prints(shown: str, printed: str) -> bool:
     """Whether a program printed what a page shows; ``...`` on the page stands for anything."""
-    pattern = ".*".join(re.escape(part) for part in shown.strip().split("..."))
-    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+    pattern = ".*".join(re.escape(part) for part in _trimmed(shown).split("..."))
+    return re.fullmatch(pattern, _trimmed(printed), re.DOTALL) is not None
+
+
+def _trimmed(text: str) -> str:
+    """Leave out what no reader sees: empty lines around the text, spaces at the ends of its lines."""
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 class Running:
@@ -170,10 +175,16 @@ class Shop:
     @contextmanager
     def running(self, title: str) -> Iterator[Running]:
         """Run a shell block, one command, until the `with` is left; its log joins any error."""
-        log = self.folder / f"{title.replace('/', '-')}.log"
+        with self.process(self.code(title), name=title) as started:
+            yield started
+
+    @contextmanager
+    def process(self, command: str, *, name: str) -> Iterator[Running]:
+        """Run a command that is not on the page, in the page's folder, until the `with` is left."""
+        log = self.folder / f"{name.replace('/', '-')}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                ["sh", "-c", f"exec env {self.code(title)}"],
+                ["sh", "-c", f"exec env {command}"],
                 cwd=self.folder,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -184,7 +195,7 @@ class Shop:
         try:
             yield started
         except BaseException as error:
-            error.add_note(f"log of {title}:\n{started.log}")
+            error.add_note(f"log of {name}:\n{started.log}")
             raise
         finally:
             process.terminate()

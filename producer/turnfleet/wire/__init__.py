@@ -13,6 +13,7 @@ from turnfleet.wire.envelope import (
 from turnfleet.wire.limits import SizeLimits
 from turnfleet.wire.publish import Publisher, task_id
 from turnfleet.wire.request import RequestBody, request_digest
+from turnfleet.wire.schemas import decision_schema, event_schema, outcome_schema, plan_schema
 from turnfleet.wire.signed import check_envelope, sign_envelope
 from turnfleet.wire.signing import SigningKeys
 
@@ -26,11 +27,15 @@ __all__ = [
     "SizeLimits",
     "celery_settings",
     "check_envelope",
+    "decision_schema",
     "default_queue",
     "envelope_schema",
+    "event_schema",
     "first_offer",
     "new_run",
+    "outcome_schema",
     "parse_envelope",
+    "plan_schema",
     "reoffer",
     "request_digest",
     "sign_envelope",
