@@ -2,11 +2,13 @@
 
 import pytest
 
+from turnfleet import Fleet
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
 from turnfleet.store.place import address, cluster_place
 from turnfleet.store.topology import Topology, read_topology, to_ask
+from turnfleet_worker import Registry, create_app
 
 
 def test_a_clusters_url_names_some_of_its_nodes() -> None:
@@ -35,6 +37,17 @@ def test_a_topology_is_what_one_node_says() -> None:
     assert topology.master(b"{foo}") == topology.master("foo")
     assert Topology().master("foo") is None
     assert to_ask(topology, [("b", 7001), ("seed", 1)]) == (("a", 7000), ("b", 7001), ("seed", 1))
+
+
+def test_a_cluster_is_no_broker() -> None:
+    """Said when a client or a worker's app is made, with what to do instead."""
+    url = "redis+cluster://127.0.0.1:7000"
+    with pytest.raises(ValueError, match="cannot be the broker.*Give the broker's URL apart"):
+        Fleet(url)
+    with pytest.raises(ValueError, match="cannot be the broker"):
+        create_app(Registry(), url)
+    create_app(Registry(), url, broker_url="redis://127.0.0.1:6379/0")
+    Fleet(url, broker_url="amqp://127.0.0.1").close()
 
 
 async def test_a_cluster_that_does_not_answer_is_unavailable() -> None:

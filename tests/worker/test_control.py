@@ -1,10 +1,16 @@
 """A cancel reaches the run's worker as it is asked for, without waiting for a step or a heartbeat (DESIGN 5)."""
 
 import asyncio
+from typing import Any
 
+import pytest
+from store.kit import Bench
+from support.redis_cluster import RedisCluster, tell
+from support.waiting import eventually
 from worker.conftest import Shop
 
 from turnfleet.store import commands
+from turnfleet.store.executor import AsyncExecutor
 from turnfleet_kernel import PlanSpec
 from turnfleet_kernel.testing import ScriptedModel
 from turnfleet_worker.control import ControlListener
@@ -25,3 +31,25 @@ async def test_a_cancel_is_heard_and_other_fleets_cancels_are_not(shop: Shop) ->
     assert await asyncio.wait_for(heard.get(), 10) == "run"
     assert heard.empty()
     await listener.stop()
+
+
+@pytest.mark.slow
+async def test_a_cancel_is_heard_from_every_node_of_a_cluster(fleet_name: str) -> None:
+    """The worker listens at one node; what is said at the others comes there."""
+    with RedisCluster() as cluster:
+        executor = AsyncExecutor(cluster.url)
+        nobody: Any = None
+        bench = Bench(fleet_name, executor, nobody)
+        names = {f"r{number}" for number in range(12)}
+        for name in names:
+            await bench.running(name)
+        assert {cluster.node_of(bench.keys.record(name)).port for name in names} == {s.port for s in cluster.masters}
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        listener = ControlListener(executor, bench.keys, heard.put_nowait)
+        listener.start()
+        await asyncio.to_thread(eventually, lambda: sum(tell(s, "PUBSUB", "NUMPAT") for s in cluster.masters) == 1)
+        for name in names:
+            await executor.execute(commands.cancel(bench.keys, name, reason="stop"))
+        assert {await asyncio.wait_for(heard.get(), 10) for _ in names} == names
+        await listener.stop()
+        await executor.aclose()
