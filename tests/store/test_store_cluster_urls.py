@@ -42,7 +42,7 @@ def test_a_topology_is_what_one_node_says() -> None:
 def test_a_cluster_is_no_broker() -> None:
     """Said when a client or a worker's app is made, with what to do instead."""
     url = "redis+cluster://127.0.0.1:7000"
-    with pytest.raises(ValueError, match="cannot be the broker.*Give the broker's URL apart"):
+    with pytest.raises(ValueError, match=r"cannot be the broker.*Give the broker's URL apart"):
         Fleet(url)
     with pytest.raises(ValueError, match="cannot be the broker"):
         create_app(Registry(), url)

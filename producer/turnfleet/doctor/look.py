@@ -12,7 +12,7 @@ from turnfleet.doctor.facts import BrokerFacts, Facts, FleetFacts, ServerFacts
 from turnfleet.store import Keys, commands
 from turnfleet.store.commands.survey import Survey, merge_surveys
 from turnfleet.store.executor import SyncExecutor
-from turnfleet.store.place import address, sentinel_place
+from turnfleet.store.place import address, cluster_place, sentinel_place
 from turnfleet.wire.broker import default_queue
 from turnfleet.wire.depths import look_into
 from turnfleet.wire.envelope import VERSION
@@ -40,8 +40,9 @@ def gather(
     keys = Keys(name, key_prefix=key_prefix)
     executor = SyncExecutor(url, timeout=timeout)
     try:
-        server = _look_at_server(executor.client, url)
-        fleet = _look_at_fleet(executor, keys, late_seconds) if server.error is None else FleetFacts(error="see above")
+        servers = _look_at_servers(executor, url)
+        well = all(server.error is None for server in servers)
+        fleet = _look_at_fleet(executor, keys, late_seconds) if well else FleetFacts(error="see above")
     finally:
         executor.close()
     broker = broker_url or url
@@ -52,7 +53,7 @@ def gather(
         version=version("turnfleet"),
         envelope=VERSION,
         shards=keys.shards,
-        servers=(server,),
+        servers=servers,
         broker=BrokerFacts(same=broker == url, transport=seen.transport, error=seen.error, depths=seen.depths),
         of_fleet=fleet,
     )
@@ -66,8 +67,23 @@ def _queues_of_runs(survey: Survey | None) -> set[str]:
     return set() if survey is None else {placed.run.queue for placed in survey.queued}
 
 
-def _look_at_server(client: redis.Redis, url: str) -> ServerFacts:
-    where, watched = address(url), sentinel_place(url) is not None
+def _look_at_servers(executor: SyncExecutor, url: str) -> tuple[ServerFacts, ...]:
+    watched = sentinel_place(url) is not None
+    try:
+        clients = executor.clients()
+    except (RedisError, OSError) as error:
+        return (ServerFacts(address=address(url), error=_reason(error), by_sentinel=watched),)
+    if cluster_place(url) is None:
+        return tuple(_look_at_server(client, address(url), watched=watched) for client in clients)
+    return tuple(_look_at_server(client, _node(client), watched=False) for client in clients)
+
+
+def _node(client: redis.Redis) -> str:
+    told = client.connection_pool.connection_kwargs
+    return f"{told['host']}:{told['port']}"
+
+
+def _look_at_server(client: redis.Redis, where: str, *, watched: bool) -> ServerFacts:
     try:
         asked = time.time()
         seconds, microseconds = client.time()

@@ -66,7 +66,7 @@ class Bench:
             place = Place(executor, name, options.key_prefix)
             place.require_empty()
             figures, unmeasured = self._measure(redis, place, budget)
-            info = executor.client.info("server")
+            info = executor.clients()[0].info("server")
         finally:
             executor.close()
         server = "valkey-server" if "valkey_version" in info else "redis-server"
