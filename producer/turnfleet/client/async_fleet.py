@@ -5,7 +5,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
-from turnfleet.client import deciding, enqueueing, handling
+from turnfleet.client import deciding, enqueueing, handling, spans
 from turnfleet.client.async_line import AsyncLine
 from turnfleet.client.follow import Until, follow_events, follow_to_end
 from turnfleet.client.order import EnqueueOptions, Item, PlanLike, RequestLike, read_item, read_order
@@ -66,13 +66,15 @@ class AsyncFleet:
     ) -> "AsyncRun[Any]":
         """Record a run and publish its message; give its handle (see `Fleet.enqueue`)."""
         order = read_order(plan, request, output=output, **options)
-        await self._line.perform(enqueueing.enqueue(self._setup, order))
+        with spans.enqueueing(self._setup, order):
+            await self._line.perform(enqueueing.enqueue(self._setup, order))
         return self._handle(order.run_id, output)
 
     async def enqueue_many(self, items: Iterable[Item]) -> "list[AsyncRun[Any]]":
         """Enqueue many runs in few round trips (see `Fleet.enqueue_many`)."""
         orders = [read_item(item) for item in items]
-        await self._line.perform(enqueueing.enqueue_many(self._setup, orders))
+        with spans.enqueueing_many(self._setup, orders):
+            await self._line.perform(enqueueing.enqueue_many(self._setup, orders))
         return [self._handle(order.run_id, order.output) for order in orders]
 
     @overload
@@ -167,15 +169,18 @@ class AsyncRun(Generic[T]):
         flow = deciding.resume(
             self._setup, self.run_id, decisions, by=by, roles=roles, decision_id=decision_id, shown=shown or {}
         )
-        return await self._line.perform(flow)
+        with spans.changing(self._setup, self.run_id, "resume"):
+            return await self._line.perform(flow)
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask for the run's end: True when the wish came before any outcome. Raises `UnknownRun`."""
-        return await self._line.perform(handling.cancel(self._setup, self.run_id, reason))
+        with spans.changing(self._setup, self.run_id, "cancel"):
+            return await self._line.perform(handling.cancel(self._setup, self.run_id, reason))
 
     async def retry(self) -> None:
         """Let a failed run go on from its journal. Raises `UnknownRun`, `IllegalTransition` when it has not failed."""
-        await self._line.perform(handling.retry(self._setup, self.run_id))
+        with spans.changing(self._setup, self.run_id, "retry"):
+            await self._line.perform(handling.retry(self._setup, self.run_id))
 
     async def delete(self) -> bool:
         """Forget a run that ended, now; False if there was none. Raises `IllegalTransition` while it goes on."""

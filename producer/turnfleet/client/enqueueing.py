@@ -9,8 +9,9 @@ from turnfleet.client.steps import Flow, execute, execute_many, now, publish
 from turnfleet.client.threads import cancel_in_front, head_of, refuse_busy, withdraw
 from turnfleet.errors import FleetUnavailable, ThreadBusy, TurnfleetError
 from turnfleet.store import commands
-from turnfleet.store.records import Created, Offer
+from turnfleet.store.records import Created, NewRun, Offer
 from turnfleet.wire import Envelope, first_offer, new_run, sign_envelope
+from turnfleet.wire.trace_context import current_trace
 
 
 def enqueue(setup: Setup, order: Order) -> Flow[None]:
@@ -28,8 +29,9 @@ def enqueue(setup: Setup, order: Order) -> Flow[None]:
     except FleetUnavailable as error:
         raise FleetUnavailable(str(error), run_id=order.run_id) from error
     try:
-        created = yield from execute(commands.create(setup.keys, new_run(envelope, held=thread_id is not None)))
-        offer = first_offer(new_run(envelope)) if created.publish else None
+        run = new_run(envelope, held=thread_id is not None, trace=current_trace())
+        created = yield from execute(commands.create(setup.keys, run))
+        offer = first_offer(run) if created.publish else None
         if thread_id is not None and not created.existed:
             offer = yield from _join(setup, order, thread_id)
         if offer is not None:
@@ -51,9 +53,11 @@ def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
         _check(setup, order, announced)
     moment = yield from _moment(orders)
     envelopes = [_envelope(setup, order, moment) for order in alone]
+    trace = current_trace()
+    runs = [new_run(each, trace=trace) for each in envelopes]
     try:
-        created = yield from execute_many([commands.create(setup.keys, new_run(each)) for each in envelopes])
-        yield from publish(_first_messages(envelopes, created))
+        created = yield from execute_many([commands.create(setup.keys, run) for run in runs])
+        yield from publish(_first_messages(runs, envelopes, created))
     except FleetUnavailable as error:
         raise FleetUnavailable(str(error), run_id=alone[0].run_id, maybe_enqueued=True) from error
     for order in threaded:
@@ -71,11 +75,11 @@ def _check(setup: Setup, order: Order, announced: Sequence[Announcement]) -> Non
 
 
 def _first_messages(
-    envelopes: Sequence[Envelope], created: Sequence[Created | TurnfleetError]
+    runs: Sequence[NewRun], envelopes: Sequence[Envelope], created: Sequence[Created | TurnfleetError]
 ) -> list[tuple[Offer, Envelope]]:
     return [
-        (first_offer(new_run(envelope)), envelope)
-        for envelope, each in zip(envelopes, created, strict=True)
+        (first_offer(run), envelope)
+        for run, envelope, each in zip(runs, envelopes, created, strict=True)
         if isinstance(each, Created) and each.publish
     ]
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
-from turnfleet.client import deciding, enqueueing, handling
+from turnfleet.client import deciding, enqueueing, handling, spans
 from turnfleet.client.follow import Until, follow_events, follow_to_end
 from turnfleet.client.line import Line
 from turnfleet.client.order import EnqueueOptions, Item, PlanLike, RequestLike, read_item, read_order
@@ -78,7 +78,8 @@ class Fleet:
         Raises `PlanRejected`, `RunIdConflict`, `ThreadBusy`, `PayloadTooLarge`, `InvalidEnvelope`, `InvalidId`.
         """
         order = read_order(plan, request, output=output, **options)
-        self._line.perform(enqueueing.enqueue(self._setup, order))
+        with spans.enqueueing(self._setup, order):
+            self._line.perform(enqueueing.enqueue(self._setup, order))
         return self._handle(order.run_id, output)
 
     def enqueue_many(self, items: Iterable[Item]) -> "list[Run[Any]]":
@@ -88,7 +89,8 @@ class Fleet:
         others were enqueued.
         """
         orders = [read_item(item) for item in items]
-        self._line.perform(enqueueing.enqueue_many(self._setup, orders))
+        with spans.enqueueing_many(self._setup, orders):
+            self._line.perform(enqueueing.enqueue_many(self._setup, orders))
         return [self._handle(order.run_id, order.output) for order in orders]
 
     @overload
@@ -193,15 +195,18 @@ class Run(Generic[T]):
         flow = deciding.resume(
             self._setup, self.run_id, decisions, by=by, roles=roles, decision_id=decision_id, shown=shown or {}
         )
-        return self._line.perform(flow)
+        with spans.changing(self._setup, self.run_id, "resume"):
+            return self._line.perform(flow)
 
     def cancel(self, reason: str = "") -> bool:
         """Ask for the run's end: True when the wish came before any outcome. Raises `UnknownRun`."""
-        return self._line.perform(handling.cancel(self._setup, self.run_id, reason))
+        with spans.changing(self._setup, self.run_id, "cancel"):
+            return self._line.perform(handling.cancel(self._setup, self.run_id, reason))
 
     def retry(self) -> None:
         """Let a failed run go on from its journal. Raises `UnknownRun`, `IllegalTransition` when it has not failed."""
-        self._line.perform(handling.retry(self._setup, self.run_id))
+        with spans.changing(self._setup, self.run_id, "retry"):
+            self._line.perform(handling.retry(self._setup, self.run_id))
 
     def delete(self) -> bool:
         """Forget a run that ended, now; False if there was none. Raises `IllegalTransition` while it goes on."""

@@ -119,7 +119,7 @@ def read_offer(reply: Reply) -> Offer | None:
     """Return the offer that a script made, or None when it made none."""
     if reply is None:
         return None
-    run_id, number, queue, priority, thread_id, plan_id, digest, plan_name = reply
+    run_id, number, queue, priority, thread_id, plan_id, digest, plan_name, trace = reply
     return Offer(
         run_id.decode(),
         int(number),
@@ -129,6 +129,7 @@ def read_offer(reply: Reply) -> Offer | None:
         plan_id.decode(),
         digest.decode(),
         plan_name.decode(),
+        text(trace),
     )
 
 

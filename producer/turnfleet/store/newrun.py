@@ -33,6 +33,7 @@ def new_run_arguments(new: NewRun) -> tuple[Argument, ...]:
         "kid": new.kid,
         "sig": new.sig,
         "foreign": "1" if new.sig and not new.recorded else None,
+        "trace": new.trace,
     }
     flat = [part for name, value in fields.items() if value is not None for part in (name.encode(), arg(value))]
     return args(new.run_id, new.digest, new.tenant, new.eta_ms, new.expires_ms, new.held, flat)

@@ -19,6 +19,7 @@ class NewRun:
     """A run to be. `held`: it waits for its thread; the sweep offers it as a fallback only.
 
     `recorded`: its producer writes the record, and the message comes after it. `kid` and `sig` are its signature.
+    `trace` is the trace context in which it was enqueued, as text that the store does not read.
     """
 
     run_id: str
@@ -38,6 +39,7 @@ class NewRun:
     recorded: bool = True
     kid: str | None = None
     sig: str | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Claim:
 
     `attempt` counts claims from 1, `losses` counts leases lost in a row. `journal` is the whole journal in order.
     The next event has `next_index`; the next write has `seq + 1`. The run could be claimed from `ready_ms` on (None: an
-    earlier release queued it), and was at `claimed_ms`. `cancel`: the reason of a recorded cancel.
+    earlier release queued it), and was at `claimed_ms`. `cancel`: the reason of a recorded cancel. `trace` is
+    that of its `NewRun`.
     """
 
     run_id: str
@@ -109,6 +112,7 @@ class Claim:
     recorded: bool = True
     kid: str | None = None
     sig: str | None = None
+    trace: str | None = None
 
     @property
     def ref(self) -> ClaimRef:
@@ -211,7 +215,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A message to publish: "look at this run". Number 1 is the run's first message; each later one counts up."""
+    """A message to publish: "look at this run". Number 1 is the run's first message; each later one counts up.
+
+    `trace`: the run's own, while it has not started.
+    """
 
     run_id: str
     number: int
@@ -221,6 +228,7 @@ class Offer:
     plan_id: str
     digest: str
     plan_name: str
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

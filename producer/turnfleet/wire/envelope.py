@@ -118,8 +118,8 @@ def explain(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'envelope'}: {each['msg']}" for each in problems[:5])
 
 
-def new_run(envelope: Envelope, *, held: bool = False) -> NewRun:
-    """Return the record to be of a first message. `held`: it waits for its thread.
+def new_run(envelope: Envelope, *, held: bool = False, trace: str | None = None) -> NewRun:
+    """Return the record to be of a first message. `held`: it waits for its thread. `trace`: see `trace_context`.
 
     Raises `InvalidEnvelope` for a message that carries no plan and request.
     """
@@ -144,6 +144,7 @@ def new_run(envelope: Envelope, *, held: bool = False) -> NewRun:
         recorded=envelope.recorded,
         kid=envelope.kid,
         sig=envelope.sig,
+        trace=trace,
     )
 
 
@@ -158,6 +159,7 @@ def first_offer(run: NewRun) -> Offer:
         plan_id=run.plan_id,
         digest=run.digest,
         plan_name=run.plan["name"],
+        trace=run.trace,
     )
 
 

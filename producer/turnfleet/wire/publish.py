@@ -26,6 +26,7 @@ from turnfleet.wire.envelope import Envelope, reoffer
 from turnfleet.wire.shown import Shown
 from turnfleet.wire.signed import sign_envelope
 from turnfleet.wire.signing import SigningKeys
+from turnfleet.wire.trace_context import current_headers, headers_of
 
 _MAX_IDLE: Final = 8
 _BATCH: Final = 200
@@ -139,6 +140,7 @@ class Publisher:
             kwargs={"envelope": envelope.to_json()},
             task_id=task_id(offer.run_id, offer.number),
             root_id=offer.run_id,
+            headers=headers_of(offer.trace) or current_headers(),
             # What Flower, logs and events show: never the prompt (DESIGN section 7).
             argsrepr="()",
             kwargsrepr=shown.arguments,

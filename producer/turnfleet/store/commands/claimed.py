@@ -111,6 +111,7 @@ def read_claim(run_id: str, record: Mapping[str, bytes], journal: Sequence[bytes
         recorded="foreign" not in record,
         kid=text(record.get("kid")),
         sig=text(record.get("sig")),
+        trace=text(record.get("trace")),
     )
 
 

@@ -43,9 +43,10 @@ local function emit_own(run, facts, kind, payload)
     .. SECONDS .. ',' .. payload .. '}', 1)
 end
 
+-- A run that never started is still part of the trace that it was enqueued in; a later message has its own cause.
 local function offer(run, facts)
   return { run, int(facts.offers), facts.queue, facts.priority, facts.thread, facts.plan_id, facts.digest,
-    facts.plan_name }
+    facts.plan_name, facts.previous == 'new' and facts.trace }
 end
 
 -- The next offer number. Due is when its message counts as lost.
@@ -60,6 +61,7 @@ end
 -- Make a run claimable and give its offer.
 local function requeue(run, facts, event, previous)
   enter(run, facts, event)
+  facts.previous = previous
   set(run, 'previous', previous, 'reoffers', '0', 'ready', int(now))
   redis.call('HDEL', key('r', run), 'claim', 'lease')
   return next_offer(run, facts, FIRST_LOOK)

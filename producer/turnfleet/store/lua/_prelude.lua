@@ -48,7 +48,7 @@ local json = cjson.encode  -- for single texts only: whole documents are carried
 
 local TEXTS = {
   'state', 'claim', 'digest', 'queue', 'priority', 'thread', 'tenant', 'plan_id', 'plan_name', 'previous', 'cancel',
-  'expired', 'held', 'past_claim', 'past_kind', 'past_seq', 'past_state',
+  'expired', 'held', 'past_claim', 'past_kind', 'past_seq', 'past_state', 'trace',
 }
 local NUMBERS = {
   'seq', 'next', 'created', 'eta', 'expires', 'attempt', 'losses', 'offers', 'offered', 'reoffers', 'claimed', 'lease',
