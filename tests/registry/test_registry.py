@@ -189,10 +189,10 @@ def test_models_come_as_ports_factories_and_pydantic_ai_models() -> None:
     registry.model("theirs", TestModel(), settings={"temperature": 0.0})
     spec = plan(model="port", tools=("refund",))
     tools = registry.bind_tools(spec)
-    assert registry.bind_model("port", spec, tools) is echo
-    assert isinstance(registry.bind_model("class", spec, tools), Echo)
-    assert registry.bind_model("factory", spec, tools) is echo
-    assert isinstance(registry.bind_model("theirs", spec, tools), PydanticAIModel)
+    assert registry.bind_model("port", spec, tools).inner is echo
+    assert isinstance(registry.bind_model("class", spec, tools).inner, Echo)
+    assert registry.bind_model("factory", spec, tools).inner is echo
+    assert isinstance(registry.bind_model("theirs", spec, tools).inner, PydanticAIModel)
     assert seen == [("p", ("refund",))]
 
 

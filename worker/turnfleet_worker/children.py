@@ -12,6 +12,7 @@ from turnfleet_worker.durable import RunJournal, make_durable
 from turnfleet_worker.fold import Known
 from turnfleet_worker.gate import Gate
 from turnfleet_worker.policy import ToolPolicy
+from turnfleet_worker.tracing.runs import note_run
 from turnfleet_worker.writer import RunWriter
 
 
@@ -51,4 +52,5 @@ class _Telling(InvocationKernel):
 
     def bind(self, plan: InvocationPlan, ctx: RequestContext) -> None:
         super().bind(plan, ctx)
+        note_run(ctx.run_id)
         self._journal.begin(ctx)

@@ -14,6 +14,7 @@ from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.toolport import RegisteredTool
+from turnfleet_worker.tracing.runs import delegating
 
 __all__ = ["CHILDREN", "ChildPlans", "Delegate", "check_delegates", "delegate_tool"]
 
@@ -51,7 +52,8 @@ def delegate_tool(name: str, child: Delegate, compile_child: Callable[[PlanSpec]
             compiled.append(compile_child(child.plan))
         children = CHILDREN.get()
         its_kernel, plan = (kernel, compiled[0]) if children is None else children.prepare(compiled[0])
-        return await delegate(its_kernel, delegation, name, plan)(prompt)
+        with delegating(plan.identity):
+            return await delegate(its_kernel, delegation, name, plan)(prompt)
 
     signature = read_signature(hand_over, name=name, description=child.description)
     # A child goes on where it stood: its call is never in doubt.

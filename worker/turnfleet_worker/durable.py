@@ -43,13 +43,15 @@ from turnfleet_worker.writer import CancelRequested, RunWriter
 class RunJournal:
     """One run's pen: knows where the run stands in this invocation, and writes what the wrappers see.
 
-    `known` is what earlier invocations left, by run id. `gate` stands before each of the run's calls.
+    `known` is what earlier invocations left, by run id. `gate` stands before each of the run's calls. `trace` is noted
+    when the run opens.
     """
 
-    def __init__(self, writer: RunWriter, *, known: Mapping[str, Known], gate: Gate) -> None:
+    def __init__(self, writer: RunWriter, *, known: Mapping[str, Known], gate: Gate, trace: str | None = None) -> None:
         self._writer = writer
         self._known = known
         self.gate = gate
+        self._trace = trace
         self._context: RequestContext | None = None
         self._receipts: dict[str, ToolOutcome] = {}
         self.doubtful: dict[str, journal.Entry] = {}
@@ -72,7 +74,7 @@ class RunJournal:
         """Note the transcript that the run starts from."""
         self.transcript = transcript
         resolved = {name: value for name, value in (self.context.resolved or {}).items() if name != "decisions"}
-        self._write(journal.opened(dumped, resolved, self.context.next_index))
+        self._write(journal.opened(dumped, resolved, self.context.next_index, self._trace))
 
     def _write(self, entry: journal.Entry) -> None:
         self._writer.entry(self._own(entry))

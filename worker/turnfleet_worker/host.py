@@ -20,6 +20,7 @@ from turnfleet.store import Keys, commands
 from turnfleet.store.records import Beat, Claim, ClaimRef, NotClaimed
 from turnfleet.store.transitions import TERMINAL_STATES
 from turnfleet.wire.envelope import Envelope, new_run, parse_envelope
+from turnfleet.wire.trace_context import carrier_text
 from turnfleet_kernel import InvocationPlan
 from turnfleet_kernel.errors import PlanError
 from turnfleet_worker.announcement import Announcer
@@ -41,6 +42,7 @@ from turnfleet_worker.refusal import refuse
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.telling import CUT_SHORT, result_of
+from turnfleet_worker.tracing.runs import note_state, processing
 from turnfleet_worker.turns import Turns
 
 HAND_OVER_SECONDS: Final = 4.0
@@ -194,7 +196,7 @@ class WorkerHost:
             self._refuse_while_draining()
             if not await self._parts.turns.may_run(read.options.thread_id, read.run_id):
                 raise self._nothing_to_do(read.run_id, "not its thread's turn")
-            claimed = await self._claim(read, alone=False)
+            claimed = await self._claim(read, delivery, alone=False)
             if isinstance(claimed, Claim):
                 return await self._hold(claimed, delivery)
         if claimed.reason == "suspect":
@@ -204,7 +206,7 @@ class WorkerHost:
                 if not alone:
                     # Its message is dropped: the sweep offers it again after a while.
                     raise self._nothing_to_do(read.run_id, "others are at work here, and it must be alone")
-                claimed = await self._claim(read, alone=True)
+                claimed = await self._claim(read, delivery, alone=True)
                 if isinstance(claimed, Claim):
                     return await self._hold(claimed, delivery)
         if claimed.state in CUT_SHORT:
@@ -223,7 +225,8 @@ class WorkerHost:
         delivery.accept()
         self._parts.heartbeat.add(claim.ref)
         try:
-            return await self._work(claim, delivery)
+            with processing(self._keys.fleet, claim, delivery):
+                return await self._work(claim, delivery)
         finally:
             self._parts.heartbeat.remove(claim.ref)
 
@@ -242,7 +245,7 @@ class WorkerHost:
         self._bench.trust.check_message(envelope)
         return envelope
 
-    async def _claim(self, envelope: Envelope, *, alone: bool) -> Claim | NotClaimed:
+    async def _claim(self, envelope: Envelope, delivery: Delivery, *, alone: bool) -> Claim | NotClaimed:
         return await persist(
             self._bench.executor,
             commands.claim(
@@ -253,7 +256,7 @@ class WorkerHost:
                 lease_ms=round(self._bench.settings.lease_seconds * MILLISECONDS),
                 recorded=envelope.recorded,
                 digest=envelope.digest,
-                create=None if envelope.plan is None else new_run(envelope),
+                create=None if envelope.plan is None else new_run(envelope, trace=carrier_text(delivery.carrier)),
                 alone=alone,
             ),
         )
@@ -275,6 +278,7 @@ class WorkerHost:
             return await self._parts.misfits.set_aside(claim, error)
         else:
             left = await self._invoke(claim, plan, delivery)
+        note_state(left.state)
         await self._follow_up(claim, left)
         return result_of(claim.run_id, left, delivery, content=self._bench.settings.show_content)
 

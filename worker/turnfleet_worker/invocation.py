@@ -34,6 +34,7 @@ from turnfleet_worker.recovery import recover
 from turnfleet_worker.registry import Registry
 from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.sink import RunSink
+from turnfleet_worker.tracing.runs import invoking, note_end, trace_to_note
 from turnfleet_worker.trust import Trust
 from turnfleet_worker.writer import Entry, RunWriter
 
@@ -121,6 +122,12 @@ class Invocation:
 
     async def run(self) -> Left:
         """Run to the end of the claim. Cancelling this call hands the run over; it still ends its claim first."""
+        with invoking(self._plan.identity, self.claim.run_id) as span:
+            left = await self._run()
+            note_end(span, left.state, self._context.usage if self._context else None, left.error)
+            return left
+
+    async def _run(self) -> Left:
         self._task = asyncio.get_running_loop().create_task(self._consume(), name=f"run:{self.claim.run_id}")
         if self._verdict is not None:
             self._task.cancel()
@@ -162,7 +169,7 @@ class Invocation:
         gate, policy = Gate(draining=self._bench.draining, stop_again=self._stop_again), self._bench.registry.policy
         CHILDREN.set(Children(self._writer, known=known, gate=gate, policy=policy))
         self._sink = RunSink(self._writer, claim.next_index + len(recovery.marks))
-        journal = RunJournal(self._writer, known=known, gate=gate)
+        journal = RunJournal(self._writer, known=known, gate=gate, trace=trace_to_note(claim))
         durable = make_durable(plan, journal, policy)
         durable = replace(durable, bindings=replace(durable.bindings, event_sink=self._sink))
         request = _request(claim)

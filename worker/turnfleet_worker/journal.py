@@ -37,11 +37,16 @@ def pieces_of_text(text: str) -> tuple[Piece, ...]:
     return (("text", text),) if text else ()
 
 
-def opened(transcript: Any, resolved: Mapping[str, Any] | None, at: int) -> Entry:
-    """Record the transcript as the conversation port dumped it at the start, and the resolved inputs (STG-8)."""
+def opened(transcript: Any, resolved: Mapping[str, Any] | None, at: int, trace: str | None = None) -> Entry:
+    """Record the transcript as the conversation port dumped it at the start, and the resolved inputs (STG-8).
+
+    `trace`: the run's first trace, where its record has none.
+    """
     entry: Entry = {"k": "opened", "transcript": plain_json(transcript), "at": at}
     if resolved:
         entry["resolved"] = plain_json(thaw(resolved))
+    if trace is not None:
+        entry["trace"] = trace
     return entry
 
 

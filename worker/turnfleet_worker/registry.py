@@ -10,7 +10,7 @@ from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.contracts.stages import Stage
 from turnfleet_kernel.errors import PlanError
-from turnfleet_kernel.ports import ModelPort, ResponsePort, ToolPort
+from turnfleet_kernel.ports import ResponsePort, ToolPort
 from turnfleet_worker.approval import approval_stages
 from turnfleet_worker.ask import ASK, DESCRIPTION, make_ask
 from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
@@ -23,6 +23,7 @@ from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check
 from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolport import BoundTools, RegisteredTool, as_coroutine
+from turnfleet_worker.tracing.models import TracedModel
 
 __all__ = ["Kind", "Registry"]
 
@@ -227,9 +228,9 @@ class Registry:
         bound.update({name: self._delegate_tool(name, self._delegates[name]) for name in spec.delegates})
         return BoundTools(bound, self._threads)
 
-    def bind_model(self, name: str, spec: PlanSpec, tools: ToolPort) -> ModelPort:
-        """Give a model for a plan. Raises `PlanError` when its provider cannot be used here."""
-        return self._models[name](spec, tools)
+    def bind_model(self, name: str, spec: PlanSpec, tools: ToolPort) -> TracedModel:
+        """Give a model for a plan, traced. Raises `PlanError` when its provider cannot be used here."""
+        return TracedModel(self._models[name](spec, tools), name)
 
     def bind_stages(self, spec: PlanSpec) -> tuple[Stage, ...]:
         """Give the plan's stages in its order, and after them the approval stage if a tool of the plan may ask."""

@@ -13,6 +13,7 @@ from turnfleet_worker.policy import ToolPolicy
 from turnfleet_worker.signatures import Signature
 from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolcontext import ToolContext, as_json
+from turnfleet_worker.tracing.calls import executing, note_outcome
 
 __all__ = ["BoundTools", "RegisteredTool", "as_coroutine"]
 
@@ -63,32 +64,42 @@ class BoundTools:
 
     async def call(self, request: ToolRequest) -> ToolOutcome:
         """Make a call. Whatever goes wrong is an error outcome that tells the model what to do (TOL-2, TOL-3)."""
+        with executing(request) as span:
+            outcome, error = await self._call(request)
+            note_outcome(span, outcome, error)
+            return outcome
+
+    async def _call(self, request: ToolRequest) -> tuple[ToolOutcome, BaseException | None]:
+        """Give the outcome, and what it is an error of."""
         call_id = request.call_id or ""
         tool = self._tools.get(request.name)
         if tool is None:
-            return ToolOutcome(call_id, request.name, error=self._no_such_tool(request.name))
+            unknown = LookupError(self._no_such_tool(request.name))
+            return ToolOutcome(call_id, request.name, error=str(unknown)), unknown
         try:
             arguments = tool.signature.bind(request.arguments)
         except ArgumentsError as unfit:
-            return ToolOutcome(call_id, request.name, error=str(unfit))
+            return ToolOutcome(call_id, request.name, error=str(unfit)), unfit
         began = monotonic()
-        value, error = await self._outcome_of(tool, arguments, request)
-        return ToolOutcome(call_id, request.name, value, error, (monotonic() - began) * 1000)
+        value, said, error = await self._outcome_of(tool, arguments, request)
+        return ToolOutcome(call_id, request.name, value, said, (monotonic() - began) * 1000), error
 
     async def _outcome_of(
         self, tool: RegisteredTool, arguments: dict[str, Any], request: ToolRequest
-    ) -> tuple[Any, str | None]:
+    ) -> tuple[Any, str | None, BaseException | None]:
+        """Give the value, or what the model is told and what that is an error of."""
         try:
             value = await self._run(tool, arguments, request)
         except Exception as failed:  # noqa: BLE001 - TOL-2: seen by the model, and the run goes on
-            return None, f"{type(failed).__name__}: {failed}"
-        except SystemExit:
+            return None, f"{type(failed).__name__}: {failed}", failed
+        except SystemExit as end:
             # A command-line function used as a tool; the worker is not its process to end.
-            return None, f"SystemExit: the tool {request.name!r} asked the process to end, which was ignored"
+            return None, f"SystemExit: the tool {request.name!r} asked the process to end, which was ignored", end
         try:
-            return as_json(value, "its result"), None
+            return as_json(value, "its result"), None, None
         except ValueError as unfit:
-            return None, f"The tool {request.name!r} ran to its end, but {unfit}; it does not help to call it again."
+            said = f"The tool {request.name!r} ran to its end, but {unfit}; it does not help to call it again."
+            return None, said, unfit
 
     async def _run(self, tool: RegisteredTool, arguments: dict[str, Any], request: ToolRequest) -> Any:
         context = ToolContext(request.call_id or "", request.name)

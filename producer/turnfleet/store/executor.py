@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
 
 import redis.asyncio as aredis
@@ -112,7 +113,8 @@ class _Lane:
         future: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((command, future))
         if self._sender is None or self._sender.done():
-            self._sender = loop.create_task(self._send_all())
+            # It sends for everybody: what is bound to the context of whoever came first is not its own.
+            self._sender = loop.create_task(self._send_all(), context=Context())
         return future
 
     async def ended(self) -> None:

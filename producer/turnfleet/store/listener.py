@@ -9,6 +9,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextvars import Context
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
@@ -121,7 +122,8 @@ class AsyncListener:
             subscription.tell(LOOK)
         self._changed.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            # In an empty context: it listens for everybody, not for whoever came first.
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
 
     async def remove(self, subscription: Subscription) -> None:
         """End a subscription; with the last one, the connection."""

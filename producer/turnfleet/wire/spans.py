@@ -3,6 +3,7 @@
 Without an SDK in the process every span here comes to nothing, for the price of a check.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ PLAN_ID: Final = "turnfleet.plan_id"
 TENANT: Final = "turnfleet.tenant"
 ATTEMPT: Final = "turnfleet.attempt"
 STATE: Final = "turnfleet.state"
+CUT_SHORT: Final = "turnfleet.cut_short"
 
 CELERY: Final = "celery"
 
@@ -52,6 +54,23 @@ def shows_content() -> bool:
     return os.environ.get(CONTENT_SWITCH, "").strip().lower() in _SHOWS
 
 
+def begin(
+    name: str,
+    attributes: Mapping[str, Any],
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+    place: Parentage | None = None,
+) -> Span:
+    """Begin a span that the caller ends; None among attributes is left out. By default below the current one."""
+    return _tracer.start_span(
+        name,
+        context=place.context if place else None,
+        kind=kind,
+        attributes={key: value for key, value in attributes.items() if value is not None},
+        links=place.links if place else None,
+    )
+
+
 @contextmanager
 def span_of(
     name: str,
@@ -60,27 +79,23 @@ def span_of(
     kind: SpanKind = SpanKind.INTERNAL,
     place: Parentage | None = None,
 ) -> Iterator[Span]:
-    """Make a span around a block, current in it; None among attributes is left out. Costs a check without an SDK.
+    """Make a span around a block, current in it (see `begin`). Without an SDK it costs a check.
 
     An exception that leaves the block marks the span with its type, and with its text only where content is shown.
-    What is no error (`BaseException`: a pause, a hand-over, a cancellation) leaves its status alone.
+    What is no error (`BaseException`: a pause, a hand-over) leaves its status alone; a cancellation says so.
     """
     if not tracing_on():
         yield trace.INVALID_SPAN
         return
-    given = {key: value for key, value in attributes.items() if value is not None}
-    span = _tracer.start_span(
-        name,
-        context=place.context if place else None,
-        kind=kind,
-        attributes=given,
-        links=place.links if place else None,
-    )
+    span = begin(name, attributes, kind=kind, place=place)
     with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield span
         except Exception as error:
             fail(span, error)
+            raise
+        except asyncio.CancelledError:
+            span.set_attribute(CUT_SHORT, value=True)
             raise
 
 

@@ -19,8 +19,13 @@ def current_headers() -> dict[str, str]:
 
 
 def current_trace() -> str | None:
-    """Return the current trace context as a run's record keeps it: JSON of headers; None when there is none."""
-    return carrier_text(current_headers())
+    """Return the current trace as a run's record keeps it: JSON of headers; None outside of any span."""
+    return carrier_text(current_headers()) if trace.get_current_span().get_span_context().is_valid else None
+
+
+def is_trace(trace_text: str | None) -> bool:
+    """Tell whether a record's text says in which span something began."""
+    return trace.get_current_span(context_of(headers_of(trace_text))).get_span_context().is_valid
 
 
 def headers_of(trace_text: str | None) -> dict[str, str]:

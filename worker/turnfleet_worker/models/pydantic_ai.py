@@ -78,6 +78,10 @@ class PydanticAIModel:
         self._model = model
         self._settings = cast("ModelSettings", dict(settings)) if settings else None
         self._parameters = _parameters(model, tools, response)
+        self.model_name = model.model_name
+        """What the provider calls the model."""
+        self.provider_name = model.system
+        """Whose it is."""
 
     async def invoke(self, transcript: Any) -> ModelTurn:
         """Give the next turn whole. Raises `ModelUnavailableError` or `ModelRefusedError`."""

@@ -21,11 +21,14 @@ class Delivery:
         root_id: str,
         redelivered: bool,
         hostname: str,
+        carrier: Mapping[str, str] | None = None,
     ) -> None:
         self.task_id = task_id
         self.root_id = root_id
         self.redelivered = redelivered
         self.hostname = hostname
+        self.carrier = carrier or {}
+        """The trace context in the message's headers."""
         self._on_accept: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._accepted = False

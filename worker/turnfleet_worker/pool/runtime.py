@@ -16,6 +16,7 @@ from typing import Any, Final
 from celery import signals
 from celery.worker import state as worker_state
 
+from turnfleet.wire.trace_context import carrier_of
 from turnfleet_worker.pool.ending import announce_end, announce_start
 from turnfleet_worker.pool.jobs import Job, Outcome
 from turnfleet_worker.pool.loop import LoopThread
@@ -162,6 +163,7 @@ class Runtime:
             root_id=request.root_id or request.id,
             redelivered=bool(request.delivery_info.get("redelivered")),
             hostname=request.hostname,
+            carrier=carrier_of(request.message.headers),
         )
 
     def _begin(self, job: Job) -> None:
