@@ -18,6 +18,8 @@ from support.redis_server import free_port
 from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
+COLUMNS = "name,uuid,state,result,received,runtime,worker"
+"""Flower's own choice and the result, which says what a finished turn led to (docs/how-to/monitoring.md)."""
 USER, PASSWORD = "operator", "let-me-look"
 
 
@@ -29,7 +31,7 @@ class FlowerProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="turnfleet-flower-")
         self._log = Path(self._folder.name) / "log"
         self._command = [sys.executable, "-m", "celery", "-A", app, "flower", f"--port={self.port}"]
-        self._command += ["--address=127.0.0.1"]
+        self._command += ["--address=127.0.0.1", f"--tasks_columns={COLUMNS}"]
         self._env = {**os.environ, "PYTHONPATH": str(TESTS), "FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", **env}
         self._process: subprocess.Popen[bytes] | None = None
 

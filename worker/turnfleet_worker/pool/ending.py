@@ -17,6 +17,7 @@ from celery.worker import state as worker_state
 
 from turnfleet_worker.pool.jobs import Cancelled, Job, Outcome, OutOfTime, Raised, Returned
 from turnfleet_worker.pool.request import InvokeRequest
+from turnfleet_worker.pool.tracebacks import users_part
 
 __all__ = ["announce_end", "announce_start"]
 
@@ -139,7 +140,8 @@ def _succeeded(job: Job, value: object) -> None:
 def _failed(request: InvokeRequest, error: BaseException) -> str:
     try:
         raise error  # noqa: TRY301 - an error made here has no traceback yet, and Celery's helpers count on one
-    except BaseException:  # noqa: BLE001 - whatever ended the run is shown
+    except BaseException as caught:  # noqa: BLE001 - whatever ended the run is shown
+        caught.__traceback__ = users_part(caught.__traceback__)
         einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
     request.acknowledge()
     request.on_failure(einfo, return_ok=True)
