@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SOURCES := kernel producer worker compose tests
 ARGS ?=
 
-.PHONY: demo test test-all test-slow check docs bench format lock clean help
+.PHONY: demo test test-all test-slow check docs screenshots bench format lock clean help
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -41,6 +41,9 @@ check: $(READY) ## Format, lint, types, architecture
 docs: $(READY) ## Build the documentation site into site/; a broken link fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+screenshots: $(READY) ## Take the pictures of Flower in docs/img anew (needs chromium and chromedriver)
+	TURNFLEET_SCREENSHOTS=docs/img $(BIN)/pytest -q tests/fleet/test_flower_pages.py
 
 bench: $(READY) ## Measure what a run costs; peers are compared where they are installed (docs/benchmarks.md)
 	$(BIN)/python tests/benchmarks/journal_bytes.py

@@ -49,7 +49,7 @@ def test_each_turn_of_a_run_is_found_by_the_runs_id_and_says_plan_and_turn(watch
     first = watched.task(run_id, "SUCCESS")
     assert names(first) == ("planned (turn 1)", repr({"plan": "planned", "turn": 1, "run_id": run_id}))
     asked = {"id": "approval:call-0-0", "kind": "approval", "tool": "refund"}
-    assert first["result"] == repr({"state": "paused", "run_id": run_id, "interrupts": [asked]})
+    assert first["result"] == repr({"state": "paused", "interrupts": [asked], "run_id": run_id})
     watched.approve(run)
     assert run.result(timeout=30).text == "over"
     second = watched.task(f"{run_id}:2", "SUCCESS")

@@ -33,11 +33,11 @@ def test_a_worker_tells_its_load_follows_the_pool_buttons_and_drains_when_it_is_
     told = stats(watched)
     own, shown = told["turnfleet"], told["pool"]
     assert (own["runs"], own["in-flight"], own["limit"], own["draining"]) == (1, 1, 4, False)
-    assert own["counts"] == {"claimed": 2}
+    assert own["messages"] == {"claimed": 2}
     assert own["claims-per-second"] > 0
     assert 0 <= own["loop-lag-seconds"] <= own["worst-loop-lag-seconds"]
     # The worker's page prints its pool's values as they are.
-    assert (shown["counts"], shown["draining"]) == (["claimed: 2"], "False")
+    assert (shown["messages"], shown["draining"]) == (["claimed: 2"], "False")
 
     watched.flower.post(f"/api/worker/pool/grow/{hostname}", n=3)
     eventually(lambda: stats(watched)["turnfleet"]["limit"] == 7)

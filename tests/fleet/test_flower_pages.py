@@ -67,11 +67,11 @@ def test_the_pages_show_runs_and_workers_to_a_person(window: Browser, shop: Shop
     flower, worker = shop.flower, shop.worker.hostname
     window.open(f"{flower.address}/workers")
     window.wait_for(worker, "Online")
-    window.picture("flower-workers", height=580)
+    window.picture("flower-workers", height=570)
 
     window.open(f"{flower.address}/tasks")
     window.wait_for("support (turn 1)", "support (turn 2)", "research (turn 1)", "FAILURE", "'paused'", "'completed'")
-    window.picture("flower-tasks", height=900)
+    window.picture("flower-tasks", height=880)
     window.type("input[type=search]", "ticket-1001")
     window.wait_for("ticket-1001:2", "filtered from")
     assert "question-1001" not in window.text

@@ -26,7 +26,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-SIZE = (1280, 820)
+SIZE = (1360, 820)
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT = """
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

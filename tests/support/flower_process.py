@@ -18,8 +18,8 @@ from support.redis_server import free_port
 from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
-COLUMNS = "name,uuid,state,result,received,runtime,worker"
-"""Flower's own choice and the result, which says what a finished turn led to (docs/how-to/monitoring.md)."""
+COLUMNS = "name,uuid,state,result,received,worker"
+"""With the result, which says what a finished turn led to (docs/how-to/monitoring.md)."""
 USER, PASSWORD = "operator", "let-me-look"
 
 

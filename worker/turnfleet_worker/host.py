@@ -105,7 +105,7 @@ class WorkerHost:
         return {
             "runs": self.in_flight,
             "claims-per-second": round(self._claims.per_second(), 2),
-            "counts": dict(self.counts),
+            "messages": dict(self.counts),
         }
 
     def see_pool(self, info: Callable[[], Mapping[str, Any]]) -> None:

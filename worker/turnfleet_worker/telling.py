@@ -24,7 +24,8 @@ def result_of(run_id: str, left: Left, delivery: Delivery, *, content: bool) -> 
     if left.state in CUT_SHORT:
         delivery.cancel()
         raise Ignore(f"the run was {left.state}")
-    result: dict[str, object] = {"state": left.state, "run_id": run_id}
+    # What matters stands first: a list of tasks shows some forty characters of it.
+    result: dict[str, object] = {"state": left.state}
     if left.state == PAUSED:
         result["interrupts"] = list(left.interrupts)
-    return {**result, **(left.content or {})} if content else result
+    return {**result, **((left.content or {}) if content else {}), "run_id": run_id}

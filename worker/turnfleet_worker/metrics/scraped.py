@@ -52,7 +52,7 @@ class ProcessCollector(Collector):
         ):
             yield GaugeMetricFamily(f"turnfleet_{name}", text, value)
         messages = CounterMetricFamily("turnfleet_messages", "Messages, by what became of them.", labels=["outcome"])
-        for outcome, count in info.get("counts", {}).items():
+        for outcome, count in info.get("messages", {}).items():
             messages.add_metric([outcome.replace(" ", "_")], count)
         for reason, count in info.get("refused", {}).items():
             messages.add_metric([f"refused_{reason}"], count)

@@ -99,6 +99,7 @@ class Runtime:
     def info(self) -> dict[str, Any]:
         """Return what `inspect stats` shows; plain JSON."""
         return {
+            **self._host.info(),
             "in-flight": len(self._running),
             "waiting": len(self._waiting),
             "limit": self.limit,
@@ -107,7 +108,6 @@ class Runtime:
             "worst-loop-lag-seconds": round(self._loop.worst_lag_seconds, 4),
             "draining": self._drain_ends is not None,
             "refused": dict(self.refused),
-            **self._host.info(),
         }
 
     # Messages
