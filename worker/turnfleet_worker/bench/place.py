@@ -1,6 +1,6 @@
 """The fleet that a bench works in: its own, empty before and gone afterwards."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import redis
@@ -8,13 +8,12 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from turnfleet.store import Keys, commands
-from turnfleet.store.place import close_client, open_client
+from turnfleet.store.place import cluster_place
 from turnfleet.store.sync import SyncExecutor
 from turnfleet.store.transitions import STATES
 from turnfleet_kernel.errors import TurnfleetError
 
 OWN_PREFIX: Final = "bench-"
-ANSWER_SECONDS: Final = 5.0
 KOMBU_DEADLINES: Final = "_kombu.binding_deadlines"
 """Where kombu notes until when a queue that expires is bound; it sweeps what is overdue."""
 
@@ -62,15 +61,22 @@ def sweep_up(urls: Iterable[str], name: str, key_prefix: str = "") -> None:
     """Delete what a fleet of a name of ours left on Redis servers: indexes, announcements, kombu's lists."""
     assert name.startswith(OWN_PREFIX), "only names that nobody else can have are safe to look for"
     for url in urls:
-        client = open_client(url, ANSWER_SECONDS)
+        executor = SyncExecutor(url)
         try:
-            for batch in _batches(client, f"{key_prefix}*{name}*"):
-                client.delete(*batch)
-            deadlines = f"{key_prefix}{KOMBU_DEADLINES}"
-            for member, _ in client.zscan_iter(deadlines, match=f"*{name}*"):
-                client.zrem(deadlines, member)
+            for client in executor.clients():
+                _delete(client, f"{key_prefix}*{name}*")
+                if cluster_place(url) is not None:
+                    continue  # no broker is in a cluster
+                deadlines = f"{key_prefix}{KOMBU_DEADLINES}"
+                for member, _ in client.zscan_iter(deadlines, match=f"*{name}*"):
+                    client.zrem(deadlines, member)
         finally:
-            close_client(client)
+            executor.close()
+
+
+def _delete(client: redis.Redis, pattern: str) -> None:
+    for key in client.scan_iter(match=pattern, count=_BATCH):
+        client.delete(key)  # one by one: in a cluster their slots differ
 
 
 def clear_broker(app: Celery, queue: str) -> None:
@@ -85,14 +91,3 @@ def clear_broker(app: Celery, queue: str) -> None:
                     channel.exchange_delete(exchange)
     except (OperationalError, OSError):
         return  # it went away; a broker of our own goes with everything in it
-
-
-def _batches(client: redis.Redis, pattern: str) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for key in client.scan_iter(match=pattern, count=_BATCH):
-        batch.append(key)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -20,6 +20,7 @@ import redis
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store.place import shown
+from turnfleet.store.sync import SyncExecutor
 from turnfleet_worker.local.fake_redis import READY
 from turnfleet_worker.local.processes import Child, ChildFailedError, Children
 
@@ -185,8 +186,12 @@ def _answers(found: EmbeddedRedis) -> bool:
 
 def _require_answer(url: str) -> None:
     try:
-        with redis.Redis.from_url(url, socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS) as client:
-            client.ping()
+        executor = SyncExecutor(url, timeout=ANSWER_SECONDS)  # it knows every place that a store may be at
+        try:
+            for client in executor.clients():
+                client.ping()
+        finally:
+            executor.close()
     except (redis.RedisError, ValueError, OSError) as error:
         reason = type(error).__name__ if "@" in url else str(error)
         raise RedisMissingError(
