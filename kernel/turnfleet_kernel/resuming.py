@@ -25,7 +25,6 @@ from turnfleet_kernel.contracts.values import (
     ModelTurn,
     PromptAssembly,
     RunIdentity,
-    ToolDescription,
     ToolOutcome,
     ToolRequest,
     TurnRequest,
@@ -33,6 +32,7 @@ from turnfleet_kernel.contracts.values import (
 from turnfleet_kernel.errors import InvalidDecision
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
+from turnfleet_kernel.wrapping import ConversationAround, ToolsAround
 
 __all__ = ["ReplayConversation", "ReplayModel", "ReplayTools", "child_interrupt_id", "resume"]
 
@@ -143,12 +143,12 @@ def _replayed_model(model: ModelPort | ModelPalette, record: PauseRecord) -> Mod
     return replace(model, models={name: ReplayModel(each, turn) for name, each in model.models.items()})
 
 
-class ReplayConversation:
+class ReplayConversation(ConversationAround):
     """Opens the recorded transcript in place of a new one; closed rounds are in it already."""
 
     def __init__(self, inner: ConversationPort, record: PauseRecord) -> None:
         """Open what was recorded."""
-        self._inner: ConversationPort = inner.inner if isinstance(inner, ReplayConversation) else inner
+        super().__init__(inner.inner if isinstance(inner, ReplayConversation) else inner)
         self._recorded = record.transcript
         self._answered = record.answered
 
@@ -173,25 +173,13 @@ class ReplayConversation:
             self._inner.close_round(transcript, turn, requests, outcomes)
         self._answered = False
 
-    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
-        """Project the transcript."""
-        return self._inner.messages(transcript)
 
-    def dump(self, transcript: Transcript) -> Any:
-        """Dump the transcript."""
-        return self._inner.dump(transcript)
-
-    def load(self, value: Any) -> Transcript:
-        """Load a transcript."""
-        return self._inner.load(value)
-
-
-class ReplayTools:
+class ReplayTools(ToolsAround):
     """Gives back by call id what is known or decided; makes the calls that are left (HK-4)."""
 
     def __init__(self, inner: ToolPort, record: PauseRecord) -> None:
         """Replay the record's open round."""
-        self._inner: ToolPort = inner.inner if isinstance(inner, ReplayTools) else inner
+        super().__init__(inner.inner if isinstance(inner, ReplayTools) else inner)
         self._outcomes = record.outcomes
         self._children = record.children
         self._recorded = {request.call_id: request for request in record.turn.tool_requests} if record.turn else {}
@@ -239,18 +227,6 @@ class ReplayTools:
             return request
         shown = decided.interrupt.payload.get("arguments", recorded.arguments)
         return replace(request, arguments=decision.arguments) if thaw(request.arguments) == thaw(shown) else request
-
-    def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Give a tool's schema."""
-        return self._inner.schema(name)
-
-    def names(self) -> tuple[str, ...]:
-        """List the tools."""
-        return self._inner.names()
-
-    def describe(self, name: str) -> ToolDescription:
-        """Describe a tool."""
-        return self._inner.describe(name)
 
 
 def _outcome_of(request: ToolRequest, decided: Decided) -> ToolOutcome | None:

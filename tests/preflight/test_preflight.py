@@ -1,17 +1,20 @@
 """A preflight says beforehand what a new build will do with the runs that are there, and does none of it (DESIGN 5)."""
 
+from pathlib import Path
 from typing import Any
 
 from cli.shared import command_for, told
 from preflight import builds
 from preflight.cases import CASES, Case
 from preflight.conftest import Site
+from support.command_line import Terminal
 from support.redis_server import free_port
 
 from turnfleet.wire.versions import Versions
 from turnfleet_worker.preflight.check import unserved_versions
 from turnfleet_worker.preflight.verdicts import Verdict
 
+TESTS = Path(__file__).parents[1]
 MEDDLED = {"plan", "plan id", "request", "journal", "transcript", "response"}
 """What no build would go on with: these runs were interfered with."""
 
@@ -62,6 +65,18 @@ def test_nothing_is_written_and_nothing_is_called(site: Site) -> None:
     assert site.marks.read_text() == marks
 
 
+def test_a_user_who_may_only_read_is_enough(site: Site) -> None:
+    """The server itself would refuse a write: give a pipeline no more than this."""
+    may = ["+@read", "+@connection", "+time", "+eval", "+evalsha", "+script|load"]
+    site.client.acl_setuser("looker", enabled=True, passwords=["+secret"], keys=["*"], commands=may)
+    try:
+        url = site.url.replace("redis://", "redis://looker:secret@")
+        looked = command_for(url, site.name)("preflight", "--app", "preflight.builds:new", "--json")
+        assert told(looked)["looked_at"] == len(CASES)
+    finally:
+        site.client.acl_deluser("looker")
+
+
 def test_a_build_without_changes_passes(site: Site) -> None:
     """The deployed build goes on with every run that nobody interfered with, but the one that needs the new tool."""
     report = site.look(builds.old)
@@ -97,6 +112,17 @@ def test_the_command_says_it_to_people_and_to_a_pipeline(site: Site) -> None:
     assert command("preflight", "--app", "preflight.builds:new", "--plan", "healthy").exit_code == 0
     changed = ("preflight", "--app", "preflight.builds:new", "--plan", "told")
     assert [command(*changed).exit_code, command(*changed, "--strict").exit_code] == [0, 1]
+
+
+def test_on_a_terminal_there_are_tables(site: Site, tmp_path: Path) -> None:
+    """With headers, and the progress bar gone when it is over."""
+    told_to = {"TURNFLEET_REDIS_URL": site.url, "TURNFLEET_NAME": site.name, "MARKS": str(site.marks)}
+    env = {**told_to, "PYTHONPATH": str(TESTS)}
+    with Terminal("preflight", "--app", "preflight.builds:new", folder=tmp_path, env=env) as terminal:
+        terminal.wait_for(r"verdict +runs +why +about +for example")
+        terminal.wait_for(r"breaks +1 +missing +tool fax")
+        terminal.wait_for(r"27 runs looked at: 10 go on, 3 go on differently, 14 would break")
+        assert terminal.wait() == 1
 
 
 def test_the_command_says_what_it_cannot_do(site: Site) -> None:

@@ -25,13 +25,13 @@ from turnfleet_kernel.contracts.values import (
     Delta,
     ModelTurn,
     PromptAssembly,
-    ToolDescription,
     ToolOutcome,
     ToolRequest,
 )
 from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
+from turnfleet_kernel.wrapping import ConversationAround, ToolsAround
 from turnfleet_worker import journal
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
 from turnfleet_worker.gate import Gate
@@ -217,11 +217,11 @@ class _DurableRound:
         return self._model.finished(self._inner.result(), self._shown)
 
 
-class DurableTools:
+class DurableTools(ToolsAround):
     """A manifest whose calls are journaled before they start and when they end (DESIGN 2)."""
 
     def __init__(self, inner: ToolPort, run: RunJournal, policy: Callable[[str], ToolPolicy | None]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._run = run
         self._policy = policy
 
@@ -260,18 +260,6 @@ class DurableTools:
             case _:
                 return None
 
-    def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Give the inner port's schema."""
-        return self._inner.schema(name)
-
-    def names(self) -> tuple[str, ...]:
-        """Give the inner port's names."""
-        return self._inner.names()
-
-    def describe(self, name: str) -> ToolDescription:
-        """Give the inner port's description."""
-        return self._inner.describe(name)
-
 
 def _in_doubt(request: ToolRequest) -> Interrupt:
     arguments = plain_json(thaw(request.arguments))
@@ -279,11 +267,11 @@ def _in_doubt(request: ToolRequest) -> Interrupt:
     return Interrupt(f"in_doubt:{request.call_id}", "in_doubt", payload, request.call_id)
 
 
-class DurableConversation:
+class DurableConversation(ConversationAround):
     """A conversation whose openings and closed rounds are journaled; the transcript itself is written once."""
 
     def __init__(self, inner: ConversationPort, run: RunJournal) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._run = run
 
     def open_turn(self, assembly: PromptAssembly) -> Transcript:
@@ -302,14 +290,6 @@ class DurableConversation:
         """Close the round and note what no earlier entry says."""
         self._inner.close_round(transcript, turn, requests, outcomes)
         self._run.closed(requests, outcomes)
-
-    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
-        """Give the inner port's projection."""
-        return self._inner.messages(transcript)
-
-    def dump(self, transcript: Transcript) -> Any:
-        """Dump as the inner port does."""
-        return self._inner.dump(transcript)
 
     def load(self, value: Any) -> Transcript:
         """Load, and know the transcript as the run's own."""

@@ -14,10 +14,11 @@ from turnfleet_kernel.approval import APPROVAL_STAGE
 from turnfleet_kernel.calls import current_call
 from turnfleet_kernel.contracts.interrupts import InvocationPreempted
 from turnfleet_kernel.contracts.stages import Phase, Stage, StageHandler
-from turnfleet_kernel.contracts.values import ModelTurn, PromptAssembly, ToolDescription, ToolOutcome, ToolRequest
+from turnfleet_kernel.contracts.values import ModelTurn, ToolOutcome, ToolRequest
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette, StageProgram
 from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_kernel.rounds import OpenRound
+from turnfleet_kernel.wrapping import ConversationAround, ToolsAround
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
 from turnfleet_worker.models.named import NamedModel
 from turnfleet_worker.policy import ToolPolicy
@@ -160,7 +161,7 @@ class UnaskedModel:
         raise WouldHappen(self._what)
 
 
-class UncalledTools:
+class UncalledTools(ToolsAround):
     """Tools that are not called: each call is checked and noted, and the round goes on as if it had been made."""
 
     def __init__(
@@ -170,7 +171,7 @@ class UncalledTools:
         doubtful: Callable[[str], Mapping[str, Any]],
         policy: Callable[[str], ToolPolicy | None],
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._scene = scene
         self._doubtful = doubtful
         self._policy = policy
@@ -209,29 +210,13 @@ class UncalledTools:
             self._scene.notes.append(f"takes the result of {child_id}")
         return outcome
 
-    def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Give the inner port's schema."""
-        return self._inner.schema(name)
 
-    def names(self) -> tuple[str, ...]:
-        """Give the inner port's names."""
-        return self._inner.names()
-
-    def describe(self, name: str) -> ToolDescription:
-        """Give the inner port's description."""
-        return self._inner.describe(name)
-
-
-class UnclosedConversation:
+class UnclosedConversation(ConversationAround):
     """A conversation that closes no round whose calls were not made."""
 
     def __init__(self, inner: ConversationPort, scene: Scene) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._scene = scene
-
-    def open_turn(self, assembly: PromptAssembly) -> Transcript:
-        """Open it as ever: a transcript is only a value."""
-        return self._inner.open_turn(assembly)
 
     def close_round(
         self,
@@ -246,15 +231,3 @@ class UnclosedConversation:
         if self._scene.supposed:
             raise WouldHappen(" and ".join(self._scene.notes))
         self._inner.close_round(transcript, turn, requests, outcomes)
-
-    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
-        """Give the inner port's projection."""
-        return self._inner.messages(transcript)
-
-    def dump(self, transcript: Transcript) -> Any:
-        """Dump as the inner port does."""
-        return self._inner.dump(transcript)
-
-    def load(self, value: Any) -> Transcript:
-        """Load as the inner port does."""
-        return self._inner.load(value)

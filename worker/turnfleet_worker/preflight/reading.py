@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from turnfleet.store.records import Claim
-from turnfleet_kernel.contracts.values import ModelTurn, PromptAssembly, ToolOutcome, ToolRequest
+from turnfleet_kernel.contracts.values import ModelTurn, ToolOutcome, ToolRequest
 from turnfleet_kernel.plan import InvocationPlan
-from turnfleet_kernel.ports import ConversationPort, Transcript
+from turnfleet_kernel.ports import Transcript
+from turnfleet_kernel.wrapping import ConversationAround
 from turnfleet_worker.fold import Folded, fold
 from turnfleet_worker.journal import Entry
 
@@ -34,14 +35,8 @@ def read_journal(claim: Claim, entries: Sequence[Entry], plan: InvocationPlan) -
     )
 
 
-class _Told:
+class _Told(ConversationAround):
     """A conversation port whose failures say that they are its own."""
-
-    def __init__(self, inner: ConversationPort) -> None:
-        self._inner = inner
-
-    def open_turn(self, assembly: PromptAssembly) -> Transcript:
-        return self._inner.open_turn(assembly)
 
     def close_round(
         self,
@@ -50,16 +45,13 @@ class _Told:
         requests: Sequence[ToolRequest],
         outcomes: Sequence[ToolOutcome],
     ) -> None:
-        _telling("close_round", lambda: self._inner.close_round(transcript, turn, requests, outcomes))
-
-    def messages(self, transcript: Transcript) -> tuple[Any, ...]:
-        return self._inner.messages(transcript)
+        _telling("close_round", lambda: super(_Told, self).close_round(transcript, turn, requests, outcomes))
 
     def dump(self, transcript: Transcript) -> Any:
-        return _telling("dump", lambda: self._inner.dump(transcript))
+        return _telling("dump", lambda: super(_Told, self).dump(transcript))
 
     def load(self, value: Any) -> Transcript:
-        return _telling("load", lambda: self._inner.load(value))
+        return _telling("load", lambda: super(_Told, self).load(value))
 
 
 def _telling(operation: str, ask: Callable[[], T]) -> T:
