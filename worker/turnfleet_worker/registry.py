@@ -1,6 +1,7 @@
 """What a fleet's owner offers: models, tools, stages and delegates by name. Plans may name these and no others."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
@@ -187,6 +188,25 @@ class Registry:
             return function
 
         return add
+
+    def variant(
+        self, *, models: Mapping[str, Any], function: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+    ) -> "Registry":
+        """Give a registry like this one, with other models for some of its names, and other functions for its tools.
+
+        `function` is called with each tool's name and function. Raises `RegistrationError` for a model that is not
+        registered.
+        """
+        for name in set(models) - set(self._models):
+            raise RegistrationError(
+                f"model {name!r} stands for none that is registered; those are {', '.join(sorted(self._models))}"
+            )
+        other = copy(self)
+        vars(other).update(
+            _models=self._models | {name: model_factory(name, each, None) for name, each in models.items()},
+            _tools={name: replace(each, function=function(name, each.function)) for name, each in self._tools.items()},
+        )
+        return other
 
     def policy(self, name: str) -> ToolPolicy | None:
         """Give the policy of a tool, for the host; None for a name that is none.

@@ -15,7 +15,7 @@ from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolcontext import ToolContext, as_json
 from turnfleet_worker.tracing.calls import executing, note_outcome
 
-__all__ = ["BoundTools", "RegisteredTool", "as_coroutine"]
+__all__ = ["BoundTools", "RegisteredTool", "as_coroutine", "is_async"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,15 @@ def as_coroutine(function: Callable[..., Any], threads: DaemonThreads) -> Callab
 
 
 async def _perform(call: "partial[Any]", threads: DaemonThreads, on_cancel: Callable[[], None]) -> Any:
-    if _is_async(call.func):
+    if is_async(call.func):
         return await call()
     value = await threads.run(call, on_cancel=on_cancel)
     # A plain function may hand back a coroutine, as a lambda around an async one does.
     return await value if inspect.isawaitable(value) else value
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
+    """Tell whether calling a function gives a coroutine."""
     while isinstance(function, partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -18,16 +18,17 @@ _KINDS: Final = {"model": "models", "tool": "tools", "stage": "stages", "delegat
 
 
 class Capabilities:
-    """The announcements of live workers, asked for at most once a second."""
+    """The announcements of live workers, asked for again when they are `fresh_seconds` old."""
 
-    def __init__(self) -> None:
+    def __init__(self, fresh_seconds: float = CACHE_SECONDS) -> None:
+        self._fresh = fresh_seconds
         self._announced: Sequence[Announcement] = ()
         self._asked: float | None = None
 
     def get(self, keys: Keys) -> Flow[Sequence[Announcement]]:
         """Give what live workers announce."""
         now = time.monotonic()
-        if self._asked is None or now - self._asked >= CACHE_SECONDS:
+        if self._asked is None or now - self._asked >= self._fresh:
             self._announced = yield from execute(commands.workers(keys))
             self._asked = now
         return self._announced
