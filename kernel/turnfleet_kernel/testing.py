@@ -102,6 +102,9 @@ __all__ = [
 Step: TypeAlias = "ModelTurn | str | BaseException | tuple[float, Step]"
 """A turn, its text, an exception to raise, or one of these after so many seconds."""
 
+_Place: TypeAlias = "tuple[str | None, int]"
+"""Whose step, and which."""
+
 
 def call(name: str, /, call_id: str | None = None, **arguments: Any) -> ModelTurn:
     """Give a turn that asks for one tool call."""
@@ -117,7 +120,8 @@ class ScriptedModel:
     """A model that says what it was told to say, step by step, in each run from the first.
 
     Which step is next is counted by run; a run that goes on in another process (or with another ScriptedModel) goes
-    on where its transcript stands. ``calls`` keeps the transcript of every call as it was then. Streams word by word.
+    on where its transcript stands. A step that was cut off is taken again. ``calls`` keeps the transcript of every call
+    as it was then. Streams word by word.
 
     Raises:
         AssertionError: a run asks for more steps than there are.
@@ -137,40 +141,50 @@ class ScriptedModel:
         """Take the next step, word by word."""
         return _ScriptedRound(self, self._place(transcript))
 
-    def _place(self, transcript: Transcript) -> int:
+    def _place(self, transcript: Transcript) -> _Place:
         self.calls.append(list(transcript) if isinstance(transcript, list) else transcript)
         identity = current_run_identity()
         run_id = None if identity is None else identity.run_id
         place = max(self._next.get(run_id, 0), _turns_taken(transcript))
         self._next[run_id] = place + 1
-        return place
+        return run_id, place
 
-    async def _take(self, place: int) -> ModelTurn:
-        if place >= len(self._steps):
-            raise AssertionError(f"the script has {len(self._steps)} steps; step {place + 1} was asked for")
-        step = self._steps[place]
+    def _give_back(self, place: _Place) -> None:
+        run_id, number = place
+        self._next[run_id] = min(self._next[run_id], number)
+
+    async def _take(self, place: _Place) -> ModelTurn:
+        number = place[1]
+        if number >= len(self._steps):
+            raise AssertionError(f"the script has {len(self._steps)} steps; step {number + 1} was asked for")
+        step = self._steps[number]
         while isinstance(step, tuple):
             delay, step = step
-            await asyncio.sleep(delay)
+            try:
+                await asyncio.sleep(delay)
+            except asyncio.CancelledError:
+                self._give_back(place)
+                raise
         if isinstance(step, BaseException):
             raise step
         return step if isinstance(step, ModelTurn) else ModelTurn(step, UsageDelta(requests=1), "stop")
 
 
 class _ScriptedRound:
-    def __init__(self, model: ScriptedModel, place: int) -> None:
+    def __init__(self, model: ScriptedModel, place: _Place) -> None:
         self._model = model
         self._place = place
         self._turn: ModelTurn | None = None
 
     async def deltas(self) -> AsyncIterator[Delta]:
         turn = await self._model._take(self._place)  # noqa: SLF001 - the two are one thing
-        if turn.shown is not None:
-            for delta in turn.shown:
+        words = re.findall(r"\s*\S+\s*$|\s*\S+|\s+$", turn.text)
+        try:
+            for delta in [Delta("text", word) for word in words] if turn.shown is None else turn.shown:
                 yield delta
-        else:
-            for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+$", turn.text):
-                yield Delta("text", word)
+        except (asyncio.CancelledError, GeneratorExit):
+            self._model._give_back(self._place)  # noqa: SLF001
+            raise
         self._turn = turn
 
     def result(self) -> ModelTurn:

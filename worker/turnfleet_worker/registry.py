@@ -194,8 +194,8 @@ class Registry:
     ) -> "Registry":
         """Give a registry like this one, with other models for some of its names, and other functions for its tools.
 
-        `function` is called with each tool's name and function. Raises `RegistrationError` for a model that is not
-        registered.
+        `function` is called with each tool's name and function. It has threads of its own for plain functions: `close`
+        ends them. Raises `RegistrationError` for a model that is not registered.
         """
         for name in set(models) - set(self._models):
             raise RegistrationError(
@@ -205,8 +205,13 @@ class Registry:
         vars(other).update(
             _models=self._models | {name: model_factory(name, each, None) for name, each in models.items()},
             _tools={name: replace(each, function=function(name, each.function)) for name, each in self._tools.items()},
+            _threads=DaemonThreads(self._threads.limit),
         )
         return other
+
+    def close(self) -> None:
+        """Let the threads of plain functions end as soon as they are idle."""
+        self._threads.close()
 
     def policy(self, name: str) -> ToolPolicy | None:
         """Give the policy of a tool, for the host; None for a name that is none.

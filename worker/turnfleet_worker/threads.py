@@ -18,12 +18,13 @@ class DaemonThreads:
     def __init__(self, limit: int = 256, *, idle_seconds: float = 10.0) -> None:
         if limit < 1:
             raise ValueError(f"limit={limit}: plain functions need at least 1 thread")
-        self._limit = limit
+        self.limit = limit
         self._idle_seconds = idle_seconds
         self._changed = threading.Condition()
         self._calls: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._threads = 0
         self._idle = 0
+        self._closed = False
 
     async def run(self, function: Callable[[], object], *, on_cancel: Callable[[], None] = lambda: None) -> object:
         """Run `function` in a thread, with the caller's contextvars, and give its result or raise what it raised.
@@ -45,13 +46,19 @@ class DaemonThreads:
             raise
         return waiter.result()
 
+    def close(self) -> None:
+        """Let idle threads end now, and others with their call; a call that comes later has a thread all the same."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
     def _submit(self, call: Callable[[], object], future: "Future[object]") -> None:
         with self._changed:
             self._calls.append((call, future))
             if self._idle >= len(self._calls):
                 self._changed.notify()
                 return
-            if self._threads >= self._limit:
+            if self._threads >= self.limit:
                 return  # the next thread that is done takes it
             self._threads += 1
         threading.Thread(target=self._serve, name="turnfleet-tool", daemon=True).start()
@@ -65,9 +72,9 @@ class DaemonThreads:
         with self._changed:
             while not self._calls:
                 self._idle += 1
-                notified = self._changed.wait(self._idle_seconds)
+                notified = self._changed.wait(0 if self._closed else self._idle_seconds)
                 self._idle -= 1
-                if not notified and not self._calls:
+                if (self._closed or not notified) and not self._calls:
                     self._threads -= 1
                     return None
             return self._calls.popleft()

@@ -87,6 +87,7 @@ class LocalWorker:
         on_pause: Callable[[str], None],
     ) -> None:
         self._ground = ground
+        self._registry = registry
         self._name = name
         self._on_failure = on_failure
         self._on_pause = on_pause
@@ -173,6 +174,7 @@ class LocalWorker:
             await asyncio.wait([*self._tasks], timeout=CLOSING_SECONDS)
         await self._client.aclose()
         self._beating.close()
+        self._registry.close()
 
     async def _handle(self, letter: Letter) -> None:
         """Let the host see a message, and do with it what the pool would do."""
