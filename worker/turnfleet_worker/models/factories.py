@@ -82,7 +82,12 @@ class _Made:
         self._wants_plan = bool(fitting[0])
 
     def __call__(self, spec: PlanSpec, tools: ToolPort) -> ModelPort:
-        made: ModelPort = self._factory(spec, tools) if self._wants_plan else self._factory()
+        try:
+            made: ModelPort = self._factory(spec, tools) if self._wants_plan else self._factory()
+        except PlanError:
+            raise
+        except Exception as failed:
+            raise PlanError(f"model {self._name!r}: its factory raised {type(failed).__name__}: {failed}") from failed
         if not _is_port(made):
             raise PlanError(f"model {self._name!r}: its factory gave a {type(made).__name__}, not a ModelPort")
         return made

@@ -90,12 +90,12 @@ class AsyncLocalRun(AsyncRun[T]):
     async def _hopeless(self, seconds: float) -> bool:
         """Say whether nothing in the fleet will move the run within so many seconds."""
         status = await self.status()
-        if status.state == "parked":
+        if status.state != "queued":
+            return status.state == "parked"
+        if not self._site.working:
             return True
-        if status.state != "queued" or self._site.holds(self.run_id):
-            return False
         due = await self._site.due_in(self.run_id)
-        return not self._site.working or due is None or due > seconds
+        return not self._site.holds(self.run_id) and (due is None or due > seconds)
 
     async def _waits(self) -> str:
         status = await self.status()

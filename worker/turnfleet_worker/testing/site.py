@@ -22,6 +22,9 @@ from turnfleet_worker.testing.worker import Ground, LocalWorker
 STILL_SECONDS: Final = 0.05
 """A run that did not touch the store for so long (real seconds) waits for something outside."""
 
+DRAIN_SECONDS: Final = 0.5
+"""How long (real seconds) a worker that stops lets its runs go on: to where they can be handed over, if they move."""
+
 _ROUND_UP: Final = 0.002  # seconds: scores are whole milliseconds, and a due moment must have come
 
 
@@ -80,7 +83,7 @@ class LocalSite:
 
     async def close(self) -> None:
         """End everything that was started."""
-        await self.stop_worker()
+        await self.stop_worker(drain_seconds=0.0)
         await self.desk.close()
         await self.client.aclose()
 
@@ -98,11 +101,11 @@ class LocalSite:
         )
         await self._worker.start()
 
-    async def stop_worker(self) -> None:
+    async def stop_worker(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Let the worker go as after a SIGTERM."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            await worker.stop()
+            await worker.stop(drain_seconds=drain_seconds)
 
     async def kill_worker(self, *, restart: bool) -> None:
         """Let the worker die with its claims."""

@@ -150,11 +150,11 @@ class LocalWorker:
         """Beat, announce and sweep now."""
         await self._host.make_rounds()
 
-    async def stop(self) -> None:
+    async def stop(self, *, drain_seconds: float) -> None:
         """Go as after a SIGTERM: runs are handed back, messages that were not accepted return to the broker."""
         self._consuming = False
         self._host.drain()
-        await self._host.stop(drain_seconds=self._ground.settings.drain_seconds if self._tasks else 0.0)
+        await self._host.stop(drain_seconds=drain_seconds)
         await self._close()
 
     async def kill(self) -> None:
