@@ -15,6 +15,7 @@ from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor
 
 PAUSE_SECONDS: Final = 1.0
+AGAIN_SECONDS: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +39,14 @@ class ControlListener:
 
     async def stop(self) -> None:
         """Stop listening and close the connection."""
-        if self._task is not None:
+        if self._task is None:
+            return
+        while not self._task.done():
+            # Again, when it did not end by it: a connection that is just being made may swallow a cancellation.
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task}, timeout=AGAIN_SECONDS)
+        with suppress(asyncio.CancelledError):
+            await self._task
 
     async def _run(self) -> None:
         while True:

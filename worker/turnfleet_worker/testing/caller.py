@@ -1,7 +1,7 @@
 """From a test's own thread to the loop of its local fleet, and back."""
 
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
@@ -25,15 +25,17 @@ class LoopCaller:
         """Start the thread."""
         self._thread.start()
         self._open = True
-        self._ident = self.call(_thread_ident())
+        self._ident = self.call(_thread_ident)
 
     def close(self) -> None:
         """End the thread, and what still runs on its loop."""
         self._open = False
         self._thread.halt(HALT_SECONDS)
 
-    def call(self, work: Awaitable[T]) -> T:
-        """Run a coroutine to its end; give what it returns, raise what it raises."""
+    def call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Call and await `work` on the loop; give what it returns, raise what it raises."""
+        if not self._open:
+            raise RuntimeError("this local fleet is closed: use it, and its runs, inside of its `with`")
         if self._ident == threading.get_ident():
             raise RuntimeError(
                 "this Fleet waits for the loop that it was called on: from a tool of a local fleet, call it in a plain "
@@ -43,7 +45,7 @@ class LoopCaller:
         try:
             return future.result()
         except CancelledError:
-            raise RuntimeError("the local fleet was closed while something waited for it") from None
+            raise RuntimeError("this local fleet was closed while something waited for it") from None
         except BaseException:
             future.cancel()  # interrupted here: nobody waits for it any more
             raise
@@ -51,15 +53,15 @@ class LoopCaller:
     def iterate(self, values: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """Give what an async iterator gives; it is closed with this one."""
         try:
-            while (value := self.call(anext(values, _END))) is not _END:
+            while (value := self.call(lambda: anext(values, _END))) is not _END:
                 yield value
         finally:
             if self._open:
-                self.call(values.aclose())
+                self.call(values.aclose)
 
 
-async def _await(work: Awaitable[T]) -> T:
-    return await work
+async def _await(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
 
 
 async def _thread_ident() -> int:

@@ -124,23 +124,23 @@ class LocalFleet(_Told, Fleet):
         days: float = 0,
     ) -> None:
         """Let time pass in the fleet, in no time."""
-        self._caller.call(self._twin.skip(span, seconds=seconds, minutes=minutes, hours=hours, days=days))
+        self._caller.call(lambda: self._twin.skip(span, seconds=seconds, minutes=minutes, hours=hours, days=days))
 
     def settle(self) -> None:
         """Wait until nothing moves."""
-        self._caller.call(self._twin.settle())
+        self._caller.call(self._twin.settle)
 
     def kill_worker(self, *, restart: bool = True) -> None:
         """Let the worker die with its claims."""
-        self._caller.call(self._twin.kill_worker(restart=restart))
+        self._caller.call(lambda: self._twin.kill_worker(restart=restart))
 
     def stop_worker(self) -> None:
         """Stop the worker as a deploy does."""
-        self._caller.call(self._twin.stop_worker())
+        self._caller.call(self._twin.stop_worker)
 
     def start_worker(self, registry: Registry | None = None) -> None:
         """Start a worker, in the place of the one there is."""
-        self._caller.call(self._twin.start_worker(registry))
+        self._caller.call(lambda: self._twin.start_worker(registry))
 
     def _handle(self, run_id: str, output: Any) -> LocalRun[Any]:
         twin = self._twin._handle(run_id, output)  # noqa: SLF001

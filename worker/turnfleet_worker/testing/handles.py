@@ -27,7 +27,7 @@ LATEST_BATCHES = 1_000
 """How many batches of a run's events are read to tell what it did."""
 
 GLANCE_SECONDS = 0.2
-"""After so long a wait it is looked whether anything could still come."""
+"""After so long a wait it is looked whether anything could still come; then after twice as long, and so on."""
 
 
 class AsyncLocalRun(AsyncRun[T]):
@@ -45,9 +45,10 @@ class AsyncLocalRun(AsyncRun[T]):
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + (self._site.patience if timeout is None else timeout)
+        glance = GLANCE_SECONDS
         while True:
             try:
-                return await super().result(max(0.0, min(ends - loop.time(), GLANCE_SECONDS)))
+                return await super().result(max(0.0, min(ends - loop.time(), glance)))
             except RunPaused as paused:
                 if not await self._goes_on(paused):
                     raise
@@ -56,7 +57,7 @@ class AsyncLocalRun(AsyncRun[T]):
                 failed.add_note(f"what it did: {story(await self._events())}")
                 raise failed from self._site.failures.get(self.run_id)
             except TimeoutError:
-                left = ends - loop.time()
+                left, glance = ends - loop.time(), glance * 2
                 if left <= 0 or await self._hopeless(left):
                     raise TimeoutError(await self._waits()) from None
 
@@ -124,7 +125,7 @@ class LocalRun(Run[T]):
 
     def result(self, timeout: float | None = None) -> InvocationOutcome[T]:
         """Wait for the outcome (see `AsyncLocalRun.result`)."""
-        return self._caller.call(self._twin.result(timeout))
+        return self._caller.call(lambda: self._twin.result(timeout))
 
     def events(
         self, *, after: int = -1, until: Until = "terminal", timeout: float | None = None

@@ -43,7 +43,7 @@ class ThreadLine(Line):
 
     def perform(self, flow: Flow[T]) -> T:
         """Perform a flow to its end."""
-        return self._caller.call(self._line.perform(flow))
+        return self._caller.call(lambda: self._line.perform(flow))
 
     def follow(self, channel: str, following: Following[T]) -> Generator[T, None, None]:
         """Perform a reader's steps, giving what it emits."""
@@ -51,4 +51,4 @@ class ThreadLine(Line):
 
     def close(self) -> None:
         """Close the client's part of the fleet."""
-        self._caller.call(self._line.aclose())
+        self._caller.call(self._line.aclose)

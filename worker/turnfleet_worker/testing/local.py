@@ -30,7 +30,7 @@ class LocalFleetContext:
         caller = LoopCaller()
         caller.open()
         try:
-            fleet = caller.call(self._open())
+            fleet = caller.call(self._open)
         except BaseException:
             caller.close()
             raise
@@ -42,7 +42,7 @@ class LocalFleetContext:
     ) -> None:
         assert self._caller is not None
         try:
-            self._caller.call(self._close())
+            self._caller.call(self._close)
         finally:
             self._caller.close()
 
