@@ -102,9 +102,6 @@ __all__ = [
 Step: TypeAlias = "ModelTurn | str | BaseException | tuple[float, Step]"
 """A turn, its text, an exception to raise, or one of these after so many seconds."""
 
-_Place: TypeAlias = "tuple[str | None, int]"
-"""Whose step, and which."""
-
 
 def call(name: str, /, call_id: str | None = None, **arguments: Any) -> ModelTurn:
     """Give a turn that asks for one tool call."""
@@ -141,23 +138,21 @@ class ScriptedModel:
         """Take the next step, word by word."""
         return _ScriptedRound(self, self._place(transcript))
 
-    def _place(self, transcript: Transcript) -> _Place:
+    def _place(self, transcript: Transcript) -> int:
         self.calls.append(list(transcript) if isinstance(transcript, list) else transcript)
-        identity = current_run_identity()
-        run_id = None if identity is None else identity.run_id
+        run_id = _run_id()
         place = max(self._next.get(run_id, 0), _turns_taken(transcript))
         self._next[run_id] = place + 1
-        return run_id, place
+        return place
 
-    def _give_back(self, place: _Place) -> None:
-        run_id, number = place
-        self._next[run_id] = min(self._next[run_id], number)
+    def _give_back(self, place: int) -> None:
+        run_id = _run_id()
+        self._next[run_id] = min(self._next.get(run_id, 0), place)
 
-    async def _take(self, place: _Place) -> ModelTurn:
-        number = place[1]
-        if number >= len(self._steps):
-            raise AssertionError(f"the script has {len(self._steps)} steps; step {number + 1} was asked for")
-        step = self._steps[number]
+    async def _take(self, place: int) -> ModelTurn:
+        if place >= len(self._steps):
+            raise AssertionError(f"the script has {len(self._steps)} steps; step {place + 1} was asked for")
+        step = self._steps[place]
         while isinstance(step, tuple):
             delay, step = step
             try:
@@ -171,7 +166,7 @@ class ScriptedModel:
 
 
 class _ScriptedRound:
-    def __init__(self, model: ScriptedModel, place: _Place) -> None:
+    def __init__(self, model: ScriptedModel, place: int) -> None:
         self._model = model
         self._place = place
         self._turn: ModelTurn | None = None
@@ -191,6 +186,11 @@ class _ScriptedRound:
         if self._turn is None:
             raise AssertionError("result() was asked for before the deltas were exhausted")
         return self._turn
+
+
+def _run_id() -> str | None:
+    identity = current_run_identity()
+    return None if identity is None else identity.run_id
 
 
 def _turns_taken(transcript: Transcript) -> int:

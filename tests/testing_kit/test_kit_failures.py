@@ -2,11 +2,12 @@
 
 import time
 import traceback
+from typing import Unpack
 
 import pytest
 from testing_kit.kit import PLAN, WAITING, Desk, refund, script
 
-from turnfleet import RunFailed
+from turnfleet import EnqueueOptions, RunFailed
 from turnfleet_worker.errors import RegistrationError
 from turnfleet_worker.testing import LocalFleet, LocalRun, call, local_fleet
 
@@ -17,8 +18,8 @@ def _failure(run: LocalRun[object]) -> RunFailed:
     return failed.value
 
 
-def _enqueue(fleet: LocalFleet, **options: object) -> LocalRun[object]:
-    run = fleet.enqueue(PLAN, "go", **options)  # type: ignore[arg-type]
+def _enqueue(fleet: LocalFleet, **options: Unpack[EnqueueOptions]) -> LocalRun[object]:
+    run = fleet.enqueue(PLAN, "go", **options)
     assert isinstance(run, LocalRun)
     return run
 
@@ -104,9 +105,13 @@ def test_a_stand_in_for_a_model_that_is_not_there_is_refused() -> None:
         local_fleet(Desk().registry, models={"suport": script("hi")["support"]}).__enter__()
 
 
+def _unmakeable() -> None:
+    raise KeyError("tea")
+
+
 def test_a_model_that_cannot_be_made_parks_its_run() -> None:
     """What its factory raised is what the run waits for; no worker dies of it."""
-    with local_fleet(Desk().registry, models={"support": lambda: {}["tea"]}) as fleet:
+    with local_fleet(Desk().registry, models={"support": _unmakeable}) as fleet:
         why = _waited_in_vain(_enqueue(fleet), 3600)
         assert "it is parked: model 'support': its factory raised KeyError: 'tea'" in why
 

@@ -62,18 +62,23 @@ async def test_without_await_while_a_loop_runs() -> None:
 
 async def test_nothing_is_left_on_the_loop() -> None:
     """Not even of runs and readers that were in the middle of something, of a killed worker, or of a failed test."""
-    before = asyncio.all_tasks()
-    with pytest.raises(ZeroDivisionError):
+    before, readers = asyncio.all_tasks(), []
+
+    async def break_off() -> None:
         async with local_fleet(Desk().registry, models=script(call("look", what="it"), *WAITING)) as fleet:
             run = await fleet.enqueue(PLAN, "wait")
             await fleet.settle()
-            reader = aiter(run.events())
-            await anext(reader)
+            readers.append(run.events())
+            await anext(readers[0])
             await fleet.kill_worker()
             await fleet.enqueue(PLAN, "wait")
             await fleet.settle()
             raise ZeroDivisionError
-    await reader.aclose()
+
+    with pytest.raises(ZeroDivisionError):
+        await break_off()
+    assert asyncio.all_tasks() == before
+    await readers[0].aclose()
     assert asyncio.all_tasks() == before
 
 

@@ -88,10 +88,14 @@ def test_questions_go_by_the_name_ask() -> None:
             assert type(person.seen[0].refused) is (refused or type(None))
 
 
+def _breaks(interrupt: RunInterrupt) -> Decision:
+    raise KeyError(interrupt.id)
+
+
 def test_a_script_that_breaks_is_the_tests_error() -> None:
     """What a person's function raises is the cause of what the waiting test sees."""
-    person = Person({"refund": lambda interrupt: Approve(1 / 0)})
+    person = Person({"refund": _breaks})
     with local_fleet(Desk().registry, models=script(*REFUND), person=person) as fleet:
         with pytest.raises(RunPaused) as paused:
             fleet.enqueue(PLAN, "refund").result()
-        assert isinstance(paused.value.__cause__, ZeroDivisionError)
+        assert isinstance(paused.value.__cause__, KeyError)

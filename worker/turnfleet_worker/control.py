@@ -6,16 +6,18 @@ Only a shortcut: a cancel that is not heard here is learned with the next step o
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from redis.exceptions import RedisError
 
 from turnfleet.store import Keys
+<<<<<<< HEAD
 from turnfleet.store.executor import AsyncExecutor
+=======
+from turnfleet.store.cancelling import end_task
+>>>>>>> 5ce1d66 (End tasks for certain where a cancellation may be lost; hold the kit's runs and readers to it)
 
 PAUSE_SECONDS: Final = 1.0
-AGAIN_SECONDS: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +41,8 @@ class ControlListener:
 
     async def stop(self) -> None:
         """Stop listening and close the connection."""
-        if self._task is None:
-            return
-        while not self._task.done():
-            # Again, when it did not end by it: a connection that is just being made may swallow a cancellation.
-            self._task.cancel()
-            await asyncio.wait({self._task}, timeout=AGAIN_SECONDS)
-        with suppress(asyncio.CancelledError):
-            await self._task
+        if self._task is not None:
+            await end_task(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -18,6 +18,8 @@ import redis
 import redis.asyncio as aredis
 from redis.exceptions import RedisError
 
+from turnfleet.store.cancelling import end_task
+
 BUFFER: Final = 1_000
 """Messages that a subscriber may lag behind before it is told to look at the log instead."""
 
@@ -147,8 +149,7 @@ class AsyncListener:
     async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end_task(task)
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE

@@ -27,6 +27,7 @@ from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_worker.testing.clock import FleetClock
 
 VERSION = (7, 4)
+MOST_CONNECTIONS = 1_000_000  # each is an object, and no socket: there is nothing to save
 _MICROSECONDS = 1_000_000
 
 
@@ -49,7 +50,9 @@ class ClockedServer(FakeServer):
 
     def client(self) -> AsyncRedis:
         """Return a client for use with await; whoever asked for it closes it."""
-        return _AsyncClient(server=self, version=VERSION, connection_class=_AsyncConnection)
+        return _AsyncClient(
+            server=self, version=VERSION, connection_class=_AsyncConnection, max_connections=MOST_CONNECTIONS
+        )
 
     def sync_client(self) -> Redis:
         """Return a client for use without await."""

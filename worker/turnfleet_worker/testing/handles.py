@@ -95,8 +95,10 @@ class AsyncLocalRun(AsyncRun[T]):
             return status.state == "parked"
         if not self._site.working:
             return True
+        if self._site.holds(self.run_id):
+            return False
         due = await self._site.due_in(self.run_id)
-        return not self._site.holds(self.run_id) and (due is None or due > seconds)
+        return due is None or due > seconds
 
     async def _waits(self) -> str:
         status = await self.status()
