@@ -11,11 +11,8 @@ from typing import Final
 from redis.exceptions import RedisError
 
 from turnfleet.store import Keys
-<<<<<<< HEAD
-from turnfleet.store.executor import AsyncExecutor
-=======
 from turnfleet.store.cancelling import end_task
->>>>>>> 5ce1d66 (End tasks for certain where a cancellation may be lost; hold the kit's runs and readers to it)
+from turnfleet.store.executor import AsyncExecutor
 
 PAUSE_SECONDS: Final = 1.0
 

@@ -21,7 +21,7 @@ class LocalLine(AsyncLine):
     """The way of an `AsyncFleet`."""
 
     def __init__(self, site: LocalSite) -> None:
-        super().__init__(URL, URL, site.keys.fleet, 0.0)
+        super().__init__(URL, URL, site.keys, 0.0)
         self._site = site
 
     def _open(self) -> AsyncExecutor:
