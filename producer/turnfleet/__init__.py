@@ -1,46 +1,14 @@
-"""turnfleet: enqueue agent runs from any service, follow them live, and decide what waits for people."""
+"""turnfleet: enqueue agent runs from any service, follow them live, and decide what waits for people.
 
-from turnfleet.client import AsyncFleet, AsyncRun, Fleet, Run
-from turnfleet.client.order import EnqueueItem, EnqueueOptions
-from turnfleet.errors import (
-    BadSignature,
-    ClaimLost,
-    DecisionError,
-    EventsTrimmed,
-    FencedOff,
-    FleetUnavailable,
-    IllegalTransition,
-    InvalidDecision,
-    InvalidEnvelope,
-    InvalidId,
-    NotAllowed,
-    PayloadTooLarge,
-    PlanRejected,
-    ResumeConflict,
-    RunCancelled,
-    RunEnded,
-    RunError,
-    RunExpired,
-    RunFailed,
-    RunIdConflict,
-    RunPaused,
-    StepGap,
-    StoreError,
-    ThreadBusy,
-    TurnfleetError,
-    UnknownInterrupt,
-    UnknownRun,
-    WireError,
-    WrongEventLoop,
-)
-from turnfleet.status import Page, RunInterrupt, RunStatus
-from turnfleet.wire import SigningKeys, SizeLimits
-from turnfleet_kernel.contracts.events import KernelEvent
-from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Interrupt, Reject, Retry
-from turnfleet_kernel.contracts.json import decision_from_json, event_to_json
-from turnfleet_kernel.contracts.limits import PlanLimits
-from turnfleet_kernel.contracts.spec import PlanSpec, StageSpec
-from turnfleet_kernel.contracts.values import InvocationOutcome, ToolOutcome, TurnRequest, UsageDelta
+Names are loaded when the first of them is used: the command line answers `--help`, completes words and leaves on a
+Ctrl-C without Celery and redis-py.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnfleet.public import *
 
 __all__ = [
     "Answer",
@@ -101,3 +69,16 @@ __all__ = [
     "decision_from_json",
     "event_to_json",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what users import."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module("turnfleet.public"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List all names, loaded or not."""
+    return sorted(set(globals()) | set(__all__))

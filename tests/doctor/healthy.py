@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from turnfleet.doctor import BrokerFacts, Facts, Finding, FleetFacts, ServerFacts, Severity, judge
+from turnfleet.doctor.facts import BrokerFacts, Facts, FleetFacts, ServerFacts
+from turnfleet.doctor.findings import Finding, Severity
+from turnfleet.doctor.judge import judge
 from turnfleet.store.commands.survey import Placed, Survey
 from turnfleet.store.records import Snapshot, StoredInterrupt
 from turnfleet.store.transitions import STATES

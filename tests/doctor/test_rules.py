@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from doctor.healthy import NOW, SERVER, WORKER, approval, facts, placed, survey, troubles
 
-from turnfleet.doctor import BrokerFacts, Facts, Finding, FleetFacts, ServerFacts, Severity, judge, worst
+from turnfleet.doctor.facts import BrokerFacts, Facts, FleetFacts, ServerFacts
+from turnfleet.doctor.findings import Finding, Severity, worst
+from turnfleet.doctor.judge import judge
 from turnfleet.doctor.texts import size, some, span
 
 

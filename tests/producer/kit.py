@@ -103,10 +103,15 @@ class Stage:
 
     def says(self, claim: ClaimLike, *texts: str) -> None:
         """Publish one batch of text events that goes on where the run's log stands."""
+        self.emits(claim, *(("text_delta", {"text": text}) for text in texts))
+
+    def emits(self, claim: ClaimLike, *made: tuple[str, dict[str, Any]]) -> None:
+        """Publish one batch of events, each a kind and its payload as JSON."""
         status = self.executor.execute(commands.status(self.keys, claim.run_id))
         seq = self._seq(claim.run_id) + 1
         events = [
-            event(claim.run_id, status.next_index + place, "text_delta", text=text) for place, text in enumerate(texts)
+            event(claim.run_id, status.next_index + place, kind, **payload)
+            for place, (kind, payload) in enumerate(made)
         ]
         self.executor.execute(commands.step(self.keys, claim, seq=seq, entries=[], events=events))
 

@@ -134,6 +134,8 @@ async def test_expires_as_a_span_counts_from_the_fleets_now(fleet: AnyFleet, exp
         ({"double_text": "shout"}, "double_text"),
         ({"metadata": {"x": object()}}, "metadata.x"),
         ({"metadata": {"x": float("inf")}}, "metadata.x"),
+        ({"countdown": 1e300}, "countdown lies behind the year 9999"),
+        ({"expires": 1e12}, "expires lies behind the year 9999"),
     ],
 )
 async def test_an_option_that_makes_no_sense_is_refused_by_name(

@@ -97,8 +97,9 @@ def test_the_public_face_needs_no_worker() -> None:
 def test_everything_that_users_name_is_exported() -> None:
     """Errors, decisions and values are found in one place (API.md)."""
     import turnfleet
-    from turnfleet import errors
+    from turnfleet import errors, public
 
+    assert turnfleet.__all__ == public.__all__
     assert all(hasattr(turnfleet, name) for name in turnfleet.__all__)
     assert set(errors.__all__) <= set(turnfleet.__all__)
     assert sorted(turnfleet.__all__) == list(turnfleet.__all__)

@@ -8,6 +8,9 @@ def main() -> None:
     try:
         # Loaded here, so that a Ctrl-C while Python is still loading ends in silence, too.
         from turnfleet.cli.main import cli  # noqa: PLC0415
+        from turnfleet.cli.ways_out import prepare_streams  # noqa: PLC0415
+
+        prepare_streams()
     except KeyboardInterrupt:
         sys.exit(130)
     cli(prog_name="turnfleet")

@@ -10,8 +10,10 @@ import click
 from rich.console import Console
 
 from turnfleet.cli.asking import ask_all
-from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.completion import interrupt_ids, run_ids
+from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json
+from turnfleet.cli.teaching import Taught
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
 
@@ -23,18 +25,44 @@ def somebody() -> str:
         return "somebody"
 
 
-@click.command()
-@click.argument("run_id", metavar="RUN")
-@click.option("--approve", multiple=True, metavar="ID", help="Approve this interrupt. Repeatable, as all of these.")
-@click.option("--reject", multiple=True, metavar="ID", help="Reject this interrupt.")
+@click.command(
+    cls=Taught,
+    short_help="Decide what a paused run asks.",
+    examples=(
+        ("turnfleet resume ticket-1001", "be asked about each thing that waits"),
+        ("turnfleet resume ticket-1001 --approve approval:call-1 --role finance", "decide without being asked"),
+        (
+            """turnfleet resume ticket-1004 --edit approval:call-1 '{"amount": 40}' --role finance""",
+            "approve, with other arguments",
+        ),
+        ("""turnfleet resume ticket-1005 --answer ask-1 '"blue"'""", "answer a question, in JSON"),
+    ),
+    codes=(2, 3, 4, 5, 130),
+)
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids("paused"))
+@click.option(
+    "--approve",
+    multiple=True,
+    metavar="ID",
+    shell_complete=interrupt_ids,
+    help="Approve this interrupt. Repeatable, as all of these.",
+)
+@click.option("--reject", multiple=True, metavar="ID", shell_complete=interrupt_ids, help="Reject this interrupt.")
 @click.option("--reason", default="", metavar="TEXT", help="Why it is rejected; the model reads it.")
 @click.option("--edit", multiple=True, type=(str, str), metavar="ID JSON", help="Approve with these arguments instead.")
 @click.option("--answer", multiple=True, type=(str, str), metavar="ID JSON", help="Answer this question.")
-@click.option("--retry", "again", multiple=True, metavar="ID", help="Make the call that is in doubt again.")
+@click.option(
+    "--retry",
+    "again",
+    multiple=True,
+    metavar="ID",
+    shell_complete=interrupt_ids,
+    help="Make the call that is in doubt again.",
+)
 @click.option("--by", metavar="NAME", help="Who decides (else the user of this machine).")
 @click.option("--role", multiple=True, metavar="ROLE", help="A role of whoever decides.")
 @click.option("--decision-id", metavar="TEXT", help="Makes a repeat of this very decision harmless.")
-@click.option("--json", "json_out", is_flag=True, help="Print the run's status as JSON.")
+@json_option("Print one JSON object: the run's state, and what is still open.")
 @connected
 def resume(
     connection: Connection,
@@ -51,9 +79,9 @@ def resume(
     decision_id: str | None,
     json_out: bool,
 ) -> None:
-    """Decide what the paused RUN asks, all at once or nothing; without an option, asks you about each.
+    """Decide what the paused RUN asks: all at once, or nothing. Without an option, asks you about each.
 
-    Exit code 4 for an unknown run or interrupt, 5 when somebody decided otherwise before or it is not yours to decide.
+    The ids are those that turnfleet show and turnfleet inbox list. A decision is bound to what was shown.
     """
     decisions = _collect(
         [

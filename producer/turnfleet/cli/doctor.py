@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from turnfleet.cli import failures
-from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.options import Connection, Seconds, connected, json_option
 from turnfleet.cli.printing import echo_json, safe
-from turnfleet.doctor import Finding, Severity, gather, judge, worst
+from turnfleet.cli.teaching import Taught
+from turnfleet.doctor.findings import Finding, Severity, worst
 
 LATE_SECONDS = 30.0
 _LOOKS = {
@@ -23,20 +24,39 @@ _LOOKS = {
 }
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="Find what is wrong with a fleet, and what to do.",
+    examples=(
+        ("turnfleet doctor", "look at all of it"),
+        ("turnfleet doctor --strict --json", "for monitoring: a warning is a failure, too"),
+    ),
+    codes=(1, 2),
+    meant={
+        0: "no problem was found",
+        1: "a problem was found (with --strict: or a warning, or a check that could not be made)",
+    },
+)
 @click.option("--strict", is_flag=True, help="Exit code 1 for a warning, too, and for what could not be looked at.")
 @click.option(
     "--late",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=LATE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="A run that nobody looked after for so long stands still.",
 )
-@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.")
 @connected
 def doctor(connection: Connection, *, strict: bool, late: float, json_out: bool) -> None:
-    """Check Redis, the broker, the workers and the runs of a fleet; say what to do about what is wrong."""
+    """Check Redis, the broker, the workers and the runs of a fleet; say what to do about what is wrong.
+
+    Each finding is ok, unknown (it could not be looked at), a warning, or a problem: runs stand still, or may be lost.
+    It changes nothing, and shows no prompt, argument or password.
+    """
+    from turnfleet.doctor.judge import judge  # noqa: PLC0415 - and Celery and redis-py with them
+    from turnfleet.doctor.look import gather  # noqa: PLC0415
+
     facts = gather(
         connection.redis_url,
         name=connection.name,
@@ -73,6 +93,5 @@ def _show(findings: Sequence[Finding]) -> None:
         table.add_row(Text(glyph, style=style), Text(each.check, style=style), said)
     console.print(table)
     counted = Counter(each.severity for each in findings)
-    words = {Severity.PROBLEM: "problem", Severity.WARNING: "warning", Severity.UNKNOWN: "unknown", Severity.OK: "fine"}
-    told = ", ".join(f"{counted[each]} {word}" for each, word in words.items() if counted[each])
+    told = ", ".join(f"{each}: {counted[each]}" for each in reversed(Severity) if counted[each])
     console.print(Text(f"\n{told}", style=_LOOKS[worst(findings)][1]))

@@ -1,29 +1,30 @@
-"""From what went wrong to an exit code. The codes are part of the command's interface; scripts rely on them.
+"""From what went wrong to an exit code. The codes are part of the command's interface; scripts rely on them."""
 
-====  =====================================================================================================
-code  meaning
-====  =====================================================================================================
-0     done, or the answer is yes
-1     the run failed, was cancelled or expired, or the answer is no (nothing left to cancel)
-2     the command was used wrongly: an option, a file, a plan or a decision that cannot be right
-3     the fleet cannot be reached, or its Redis refuses to serve
-4     there is no such run, or no such interrupt
-5     somebody else decided first, it is not yours to decide, or the run's state does not allow it
-128+n ended by signal n: 130 for Ctrl-C, 141 when the reader of a pipe went away, 143 for SIGTERM
-====  =====================================================================================================
-"""
+from collections.abc import Mapping
+from typing import Final
 
 from turnfleet import errors
 from turnfleet_kernel.errors import PlanError, TurnfleetError
 
-OK = 0
-FAILED = 1
-USAGE = 2
-UNREACHABLE = 3
-UNKNOWN = 4
-CONFLICT = 5
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+UNKNOWN: Final = 4
+CONFLICT: Final = 5
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+MEANINGS: Final[Mapping[int, str]] = {
+    OK: "done, or the answer is yes",
+    FAILED: "the run failed, was cancelled or expired, or the answer is no",
+    USAGE: "wrong usage: an option, a file, a plan or a decision that cannot be right",
+    UNREACHABLE: "the fleet cannot be reached, or its Redis refuses to serve",
+    UNKNOWN: "there is no such run, or no such interrupt",
+    CONFLICT: "somebody decided first, it is not yours to decide, or the run's state does not allow it",
+    INTERRUPTED: "ended by Ctrl-C (128+n: by signal n; 143 for SIGTERM)",
+    BROKEN_PIPE: "whoever read the output went away (as after SIGPIPE)",
+}
 
 # The first type that fits decides, so a type stands before those it derives from.
 _CODES: tuple[tuple[type[TurnfleetError], int], ...] = (

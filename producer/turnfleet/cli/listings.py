@@ -6,20 +6,29 @@ from typing import Any
 
 import click
 
-from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import arguments_line, echo_json, echo_table, one_line, thawed
+from turnfleet.cli.teaching import Taught
 from turnfleet.status import RunInterrupt, RunStatus
 from turnfleet_kernel.contracts.json import usage_to_json
 
 STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cancelled", "expired")
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="List runs, newest first.",
+    examples=(
+        ("turnfleet runs --state paused", "newest first; in a pipe, fields are separated by tabs"),
+        ("turnfleet runs --tenant acme --limit 200 --json", "with a cursor for the next page"),
+    ),
+    codes=(2, 3),
+)
 @click.option("--state", type=click.Choice(STATES), help="Only runs in this state.")
 @click.option("--tenant", help="Only this tenant's runs.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most so many.")
 @click.option("--cursor", help="Go on where an earlier page ended.")
-@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.")
 @connected
 def runs(
     connection: Connection, *, state: str | None, tenant: str | None, limit: int, cursor: str | None, json_out: bool
@@ -38,12 +47,17 @@ def runs(
     _say_more(page.cursor)
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="List what waits for people.",
+    examples=(("turnfleet inbox --role finance", "what somebody of finance may decide"),),
+    codes=(2, 3),
+)
 @click.option("--role", help="Only what this role may decide.")
 @click.option("--tenant", help="Only this tenant's runs.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most so many runs.")
 @click.option("--cursor", help="Go on where an earlier page ended.")
-@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.")
 @connected
 def inbox(
     connection: Connection, *, role: str | None, tenant: str | None, limit: int, cursor: str | None, json_out: bool
@@ -62,8 +76,13 @@ def inbox(
     _say_more(page.cursor)
 
 
-@click.command()
-@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@click.command(
+    cls=Taught,
+    short_help="List the live workers, and what they can run.",
+    examples=(("turnfleet workers", "who is alive, how busy, and what each can run"),),
+    codes=(2, 3),
+)
+@json_option("Print one JSON object.")
 @connected
 def workers(connection: Connection, json_out: bool) -> None:
     """List the live workers and what they can run."""

@@ -1,11 +1,17 @@
 """The options that every command has, and the fleet that they name."""
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from typing_extensions import override
+
+from turnfleet.cli.urls import broker_fault, redis_fault
+from turnfleet.errors import InvalidId
+from turnfleet.store import validate_id
 
 if TYPE_CHECKING:
     from turnfleet import Fleet
@@ -16,6 +22,14 @@ REDIS_VARIABLE = "TURNFLEET_REDIS_URL"
 BROKER_VARIABLE = "TURNFLEET_BROKER_URL"
 FLEET_VARIABLE = "TURNFLEET_NAME"
 PREFIX_VARIABLE = "TURNFLEET_KEY_PREFIX"
+
+VARIABLES: Mapping[str, str] = {
+    REDIS_VARIABLE: f"the fleet's Redis, as --redis (else {DEFAULT_REDIS})",
+    BROKER_VARIABLE: "the broker, as --broker (else the fleet's Redis)",
+    FLEET_VARIABLE: f"the fleet's name, as --fleet (else {DEFAULT_FLEET})",
+    PREFIX_VARIABLE: "what all its keys in Redis begin with, as --key-prefix (else nothing)",
+}
+"""What the environment may say; an option wins over it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,15 +83,64 @@ class Connection:
 def _options(*, environment: bool) -> list[Callable[[Function], Function]]:
     """Return the options; the environment is read once, by the group, so that an option before it wins."""
     described = (
-        ("--redis", "URL", REDIS_VARIABLE, f"The fleet's Redis (else {REDIS_VARIABLE}, else {DEFAULT_REDIS})."),
-        ("--broker", "URL", BROKER_VARIABLE, f"The broker, when it is another one (else {BROKER_VARIABLE})."),
-        ("--fleet", "NAME", FLEET_VARIABLE, f"The fleet's name (else {FLEET_VARIABLE}, else {DEFAULT_FLEET})."),
-        ("--key-prefix", "TEXT", PREFIX_VARIABLE, f"What all its keys in Redis begin with (else {PREFIX_VARIABLE})."),
+        ("--redis", "URL", REDIS_VARIABLE, _redis, "The fleet's Redis."),
+        ("--broker", "URL", BROKER_VARIABLE, _broker, "The broker, when it is another one."),
+        ("--fleet", "NAME", FLEET_VARIABLE, _fleet, "The fleet's name."),
+        ("--key-prefix", "TEXT", PREFIX_VARIABLE, None, "What all its keys in Redis begin with."),
     )
     return [
-        click.option(name, metavar=metavar, envvar=variable if environment else None, help=text)
-        for name, metavar, variable, text in described
-    ]
+        click.option(
+            name, metavar=metavar, callback=check, help=text,
+            envvar=variable if environment else None, show_envvar=environment,
+        )
+        for name, metavar, variable, check, text in described
+    ]  # fmt: skip
+
+
+def _redis(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    return _checked(value, redis_fault)
+
+
+def _broker(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    return _checked(value, broker_fault)
+
+
+def _checked(value: str | None, fault: Callable[[str], str | None]) -> str | None:
+    found = fault(value) if value else None
+    if found is not None:
+        raise click.BadParameter(found)
+    return value
+
+
+def _fleet(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value:
+        try:
+            validate_id("fleet name", value)
+        except InvalidId as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
+
+class Seconds(click.FloatRange):
+    """A time in seconds: 0 or more, and finite."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        seconds: float = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is no finite number of seconds", param, ctx)
+        return seconds
+
+
+def json_option(text: str) -> Callable[[Function], Function]:
+    """Return the option `--json`, handed on as `json_out`."""
+    return click.option("--json", "json_out", is_flag=True, help=text)
 
 
 def group_connection(function: Function) -> Function:

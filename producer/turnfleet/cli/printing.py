@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 SHORT = 100
 # A model's text or a bank's memo could move the cursor or rewrite the title of the terminal that shows it.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def safe(text: str) -> str:
@@ -26,9 +27,9 @@ def one_line(text: str, limit: int = SHORT) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def as_json(value: Any) -> str:
+def as_json(value: Any, *, ascii_only: bool = False) -> str:
     """Return compact JSON; what is not JSON by itself is written as text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"), default=str)
 
 
 def short_value(value: Any, limit: int = SHORT) -> str:
@@ -61,8 +62,13 @@ def _brief(value: Any, limit: int) -> str:
 
 
 def echo_json(value: Any) -> None:
-    """Print one line of JSON."""
-    click.echo(as_json(value))
+    """Print one line of JSON; escaped where stdout cannot carry its characters, or they are half of a pair."""
+    text = as_json(value)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = as_json(value, ascii_only=True)
+    click.echo(text)
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from turnfleet.errors import InvalidEnvelope
+from turnfleet.wire.limits import LATEST
 
 Span: TypeAlias = float | timedelta
 Moment: TypeAlias = Span | datetime
@@ -33,4 +34,7 @@ def at(name: str, moment: Moment, now: float) -> float:
     """Return a moment as Unix seconds; spans count from `now` (Unix seconds, by the fleet's clock)."""
     if isinstance(moment, datetime):
         return unix_of(name, moment)
-    return now + seconds_of(name, moment)
+    then = now + seconds_of(name, moment)
+    if then > LATEST:
+        raise InvalidEnvelope(f"{name} lies behind the year 9999: leave it out if there is to be no limit")
+    return then

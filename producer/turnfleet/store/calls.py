@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis' own names: what is caught here is theirs, never the builtin
@@ -120,6 +121,10 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
             f"the TLS certificate of the fleet's Redis at {where} was not accepted{about}: {distrust}; "
             "is ssl_ca_certs in the URL its authority's, and is the host the one that it names?",
             run_id=run_id,
+        )
+    if isinstance(error, AuthenticationError):
+        return FleetUnavailable(
+            f"the fleet's Redis at {where} refuses the user or the password{about}: see its URL", run_id=run_id
         )
     if isinstance(error, ConnectionError | TimeoutError | OSError):
         return FleetUnavailable(

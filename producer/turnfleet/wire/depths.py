@@ -30,7 +30,12 @@ def look_into(url: str, keys: Keys, queues: Sequence[str], *, timeout: float) ->
     app = producer_app(url, keys.fleet, keys.key_prefix)
     connection = bounded(app.connection_for_read(connect_timeout=timeout), timeout)
     transport = str(connection.transport.driver_type)
-    away: tuple[type[BaseException], ...] = (KombuError, OSError, *connection.connection_errors)
+    away: tuple[type[BaseException], ...] = (
+        KombuError,
+        OSError,
+        *connection.connection_errors,
+        *connection.channel_errors,
+    )
     try:
         with connection:
             _ = connection.default_channel  # not connect(): that would try again after two seconds

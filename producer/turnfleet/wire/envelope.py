@@ -13,6 +13,7 @@ from turnfleet.errors import InvalidEnvelope
 from turnfleet.store.keys import validate_id
 from turnfleet.store.records import NewRun, Offer
 from turnfleet.wire.broker import DEFAULT_PRIORITY, HIGHEST_PRIORITY, default_queue
+from turnfleet.wire.limits import LATEST
 from turnfleet.wire.request import RequestBody, request_digest
 from turnfleet.wire.signing import KEY_NAME, SIGNATURE
 from turnfleet.wire.versions import VERSIONS
@@ -42,8 +43,8 @@ class RunOptions(BaseModel):
     priority: int = Field(default=DEFAULT_PRIORITY, ge=0, le=HIGHEST_PRIORITY, description="9 goes first")
     thread_id: ThreadId | None = None
     tenant: Tenant | None = None
-    eta: float | None = Field(default=None, ge=0)
-    expires: float | None = Field(default=None, ge=0)
+    eta: float | None = Field(default=None, ge=0, le=LATEST)
+    expires: float | None = Field(default=None, ge=0, le=LATEST)
     deadline_seconds: float | None = Field(default=None, gt=0)
     metadata: dict[str, JsonValue] = {}
 

@@ -1,11 +1,14 @@
-"""How large the parts of a message may be. The producer refuses what is over, before anything is written."""
+"""How large the parts of a message may be, and how late its times. The producer refuses what is over, at once."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from turnfleet.errors import PayloadTooLarge
+
+LATEST: Final = 253_402_300_799
+"""The last second (Unix) that a status can show: the end of the year 9999."""
 
 _MIB = 1024 * 1024
 

@@ -24,7 +24,7 @@ class _ServerKind(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-@click.command()
+@click.command(short_help="Run a workload under faults; check that nothing is lost.")
 @click.option(
     "--seconds", type=click.FloatRange(5, 86_400), default=60.0, show_default=True, help="How long faults go on."
 )

@@ -24,7 +24,7 @@ def _limit(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Deci
         raise click.BadParameter(str(error)) from error
 
 
-@click.command()
+@click.command(short_help="See the main job at work on sample files, with no set-up.")
 @click.option("--invoices", type=FILE, help="A CSV of invoices (else the sample that is shipped).")
 @click.option("--payments", type=FILE, help="A CSV of bank payments (else the sample).")
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from turnfleet import Fleet
 from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.teaching import Taught
 from turnfleet_worker.commands.demo_run import fleet_environment
 from turnfleet_worker.commands.registry_app import APP_VARIABLE, load_registry
 from turnfleet_worker.local.embedded import without_password
@@ -22,16 +23,19 @@ concurrency_option = click.option(
 )
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="Run a worker of your registry.",
+    examples=(("turnfleet worker --app myfleet:registry -c 200 -- -Q turnfleet.default,bulk", "read two queues"),),
+    codes=(2,),
+    meant={0: "stopped by SIGTERM, its runs handed back", 2: "wrong usage, or the registry cannot be loaded"},
+)
 @registry_option
 @concurrency_option
 @click.argument("celery_options", nargs=-1, type=click.UNPROCESSED)
 @connected
 def worker(connection: Connection, *, app: str, concurrency: int, celery_options: tuple[str, ...]) -> None:
-    """Run a worker of the registry in this process; what follows "--" goes to `celery worker`.
-
-    Exit code 2 when the registry cannot be loaded.
-    """
+    """Run a worker of the registry in this process; what follows "--" goes to `celery worker`."""
     check_registry(app)
     told = {"TURNFLEET_REDIS_URL": connection.redis_url, "TURNFLEET_NAME": connection.name, APP_VARIABLE: app}
     told |= {"TURNFLEET_BROKER_URL": connection.broker} if connection.broker else {}
@@ -41,7 +45,13 @@ def worker(connection: Connection, *, app: str, concurrency: int, celery_options
     os.execve(command[0], command, {**os.environ, **told})  # noqa: S606 - this package's own command
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="Run a Redis, a worker of your registry and Flower.",
+    examples=(("turnfleet dev --app myfleet:registry --data ./data", "runs are still there the next time"),),
+    codes=(1, 2, 130),
+    meant={1: "a process ended by itself", 2: "wrong usage, or the registry cannot be loaded", 130: "ended by Ctrl-C"},
+)
 @registry_option
 @concurrency_option
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Keep the embedded Redis' data here.")
@@ -50,7 +60,7 @@ def worker(connection: Connection, *, app: str, concurrency: int, celery_options
 def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None, port: int) -> None:
     """Run an embedded Redis, a worker of the registry, and Flower (where it is installed), until Ctrl-C.
 
-    Exit codes: 1 a process ended by itself; 2 the registry cannot be loaded; 130 Ctrl-C.
+    Other terminals use the fleet with the two variables that are printed.
     """
     check_registry(app)
     with Session() as session:
