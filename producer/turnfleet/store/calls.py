@@ -122,14 +122,10 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
             "is ssl_ca_certs in the URL its authority's, and is the host the one that it names?",
             run_id=run_id,
         )
-    if isinstance(error, AuthenticationError):
-        return FleetUnavailable(
-            f"the fleet's Redis at {where} refuses the user or the password{about}: see its URL", run_id=run_id
-        )
     if isinstance(error, ConnectionError | TimeoutError | OSError):
-        return FleetUnavailable(
-            f"the fleet's Redis at {where} did not answer{about}: {kind}; is it running and reachable?", run_id=run_id
-        )
+        refused = isinstance(error, AuthenticationError)
+        why = "is the login in its URL right?" if refused else "is it running and reachable?"
+        return FleetUnavailable(f"the fleet's Redis at {where} did not answer{about}: {kind}; {why}", run_id=run_id)
     if isinstance(error, ResponseError):
         return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}")
     return StoreError(f"the fleet's Redis at {where} could not be used{about}: {kind}")

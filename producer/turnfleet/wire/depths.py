@@ -8,6 +8,7 @@ from kombu import Connection
 from kombu.exceptions import KombuError
 
 from turnfleet.store.keys import Keys
+from turnfleet.wire.broker import celery_settings
 from turnfleet.wire.connecting import bounded, producer_app
 
 _NO_SUCH_QUEUE: Final = "404"
@@ -28,7 +29,8 @@ class Depths:
 def look_into(url: str, keys: Keys, queues: Sequence[str], *, timeout: float) -> Depths:
     """Look into a fleet's queues, in at most about `timeout` seconds a wait."""
     app = producer_app(url, keys.fleet, keys.key_prefix)
-    connection = bounded(app.connection_for_read(connect_timeout=timeout), timeout)
+    place = celery_settings(keys.fleet, url, keys.key_prefix)["broker_url"]  # the environment's would win in the app
+    connection = bounded(app.connection_for_read(place, connect_timeout=timeout), timeout)
     transport = str(connection.transport.driver_type)
     away: tuple[type[BaseException], ...] = (
         KombuError,

@@ -20,7 +20,7 @@ from turnfleet.errors import FleetUnavailable
 from turnfleet.store.keys import validate_id
 from turnfleet.store.place import hide
 from turnfleet.store.records import Offer
-from turnfleet.wire.broker import TASK_NAME, transport_priority
+from turnfleet.wire.broker import TASK_NAME, celery_settings, transport_priority
 from turnfleet.wire.connecting import bounded, producer_app
 from turnfleet.wire.envelope import Envelope, reoffer
 from turnfleet.wire.shown import Shown
@@ -85,7 +85,8 @@ class Publisher:
         self._timeout = timeout
         if isinstance(source, str):
             self._app = producer_app(source, fleet, key_prefix)
-            self._url: str | None = self._app.conf.broker_url
+            # Not the app's: there the environment of the service's own Celery would win.
+            self._url: str | None = celery_settings(fleet, source, key_prefix)["broker_url"]
         else:
             self._app = source
             self._url = None
