@@ -44,7 +44,7 @@ class Yard:
             policy=policy,
             offers=self.offers,
             turns=Turns(executor, self.keys, self.offers),
-            fits=lambda _plan_id, _plan: False,
+            fits=lambda _run_id, _plan_id, _plan: False,
         )
 
     async def enqueue(self, runs: int) -> None:

@@ -196,8 +196,8 @@ CASES = (
         steps=[PAY, "end"],
         plan={"tools": ("pay",)},
         says="breaks",
-        findings=(("journal", "ValueError"),),
-        after="failed",
+        findings=(("journal", "NewerJournal"),),
+        after="parked",
         error="a newer worker wrote it",
     ),
     Case(

@@ -71,16 +71,45 @@ async def test_a_plan_that_cannot_be_read_is_parked_and_holds_up_nobody(shop: Sh
             """Be there at last."""
             return "here"
 
-        async def let_go() -> bool:
-            status = await shop.executor.execute(commands.status(shop.keys, "waiting"))
-            return status.state == "queued"
-
-        await until(let_go)
+        await until(lambda: _is(shop, "waiting", "queued"))
         newer = await shop.executor.execute(commands.status(shop.keys, "newer"))
         assert newer.state == "parked"
         assert newer.parked is not None
         assert "novelty" in newer.parked
         assert newer.losses == 0
+
+
+async def test_a_journal_of_a_newer_worker_waits_for_one(shop: Shop, redis_url: str) -> None:
+    """It is parked, not failed, costs no attempt, and the worker that could not read it does not try again."""
+    shop.registry = registry(ScriptedModel(["done"]))
+    await shop.enqueue(SPEC)
+    client, key = shop.executor.client, shop.keys.journal("run")
+    await client.rpush(key, json.dumps({"k": "novelty", "at": 0}))
+
+    async with HostProcess(shop, redis_url) as older:
+        assert (await older.message("run"))["state"] == "parked"
+        status = await shop.executor.execute(commands.status(shop.keys, "run"))
+        assert (status.losses, status.error) == (0, None)
+        assert "'novelty', which is unknown to this release" in str(status.parked)
+        # Another run that waits is let go by its sweep; this one is not.
+        await shop.enqueue(SPEC.model_copy(update={"tools": ("late",)}), run_id="waiting")
+        assert (await older.message("waiting"))["state"] == "parked"
+
+        @shop.registry.tool
+        def late() -> str:
+            """Be there at last."""
+            return "here"
+
+        await until(lambda: _is(shop, "waiting", "queued"))
+        assert await _is(shop, "run", "parked")
+    await client.delete(key)  # a newer worker reads it; this one has nothing to read any more
+    async with HostProcess(shop, redis_url) as newer:
+        await until(lambda: _is(shop, "run", "queued"))
+        assert (await newer.message("run"))["state"] == "completed"
+
+
+async def _is(shop: Shop, run_id: str, state: str) -> bool:
+    return (await shop.executor.execute(commands.status(shop.keys, run_id))).state == state
 
 
 @pytest.mark.parametrize("known", ["receipt", "doubt", "rejection"])

@@ -125,6 +125,7 @@ def make_host(
     turns = Turns(executor, keys, offers)
     plans = Plans(registry, clock=around.clock)
     ttl_ms = round(settings.retention_seconds * MILLISECONDS)
+    misfits = Misfits(executor, keys, offers, worker=worker, ttl_ms=ttl_ms)
     started = around.clock.now().timestamp()
     meter, endpoint = NO_METER, None
     if around.metrics is not None:
@@ -181,7 +182,7 @@ def make_host(
                 ),
                 offers=offers,
                 turns=turns,
-                fits=plans.fits,
+                fits=lambda run_id, plan_id, plan: misfits.may_go_on(run_id) and plans.fits(plan_id, plan),
                 clock=around.clock.monotonic,
                 meter=meter,
             ),
@@ -196,7 +197,7 @@ def make_host(
             ),
             control=ControlListener(executor, keys, host.heard_cancel),
             apart=Apart(settings.drain_seconds),
-            misfits=Misfits(executor, keys, offers, worker=worker, ttl_ms=ttl_ms),
+            misfits=misfits,
             revokes=Revokes(executor, keys, turns, ttl_ms=ttl_ms),
             worker=worker,
             allow_eviction=allow_eviction,

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, KernelEvent
 from turnfleet_kernel.contracts.interrupts import InvocationPreempted
+from turnfleet_worker.errors import NewerJournal
 
 
 class Verdict(Enum):
@@ -45,7 +46,14 @@ class Drop:
     """Say nothing more about this run: another worker has it."""
 
 
-Leaving: TypeAlias = Finish | Pause | Release | Drop
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Leave the run to a worker that can read it: nothing of it was looked at, and nothing written."""
+
+    error: NewerJournal
+
+
+Leaving: TypeAlias = Finish | Pause | Release | Drop | SetAside
 
 
 def decide(verdict: Verdict | None, last: KernelEvent | None, raised: BaseException | None) -> Leaving:
@@ -71,6 +79,8 @@ def decide(verdict: Verdict | None, last: KernelEvent | None, raised: BaseExcept
 
 def _by_verdict(verdict: Verdict | None, last: KernelEvent | None, raised: BaseException | None) -> Leaving:
     """Say how an invocation leaves that the kernel did not bring to an end of its own."""
+    if isinstance(raised, NewerJournal):
+        return SetAside(raised)
     match verdict:
         case Verdict.HAND_OVER:
             return Release()

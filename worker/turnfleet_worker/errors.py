@@ -6,6 +6,7 @@
     ├── (kernel) PlanError          a plan names what does not exist here, or cannot be bound
     │   ├── UnreadablePlan          a recorded plan has fields or values that this release does not know
     │   └── AlteredPlan             a recorded plan's content is not what its id names
+    ├── NewerJournal                a run's journal has an entry that this release does not know
     ├── SettingError                a setting of the process's environment makes no sense: its text says which
     ├── RegistrationError           a registry entry as declared makes no sense: fix the code that registers it
     ├── ArgumentsError              arguments do not fit a tool's schema; its text is what the model reads (TOL-3)
@@ -25,6 +26,7 @@ __all__ = [
     "ModelError",
     "ModelRefusedError",
     "ModelUnavailableError",
+    "NewerJournal",
     "RegistrationError",
     "ResponseError",
     "SettingError",
@@ -42,6 +44,10 @@ class UnreadablePlan(PlanError):
 
 class AlteredPlan(PlanError):
     """A recorded plan whose content is not what its id names (IPL-4): what would run is not what was enqueued."""
+
+
+class NewerJournal(TurnfleetError, ValueError):
+    """A journal with an entry that this release does not know: leaving it out would lose work."""
 
 
 class RegistrationError(TurnfleetError, ValueError):

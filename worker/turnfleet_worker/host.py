@@ -27,6 +27,7 @@ from turnfleet_worker.announcement import Announcer
 from turnfleet_worker.apart import Apart
 from turnfleet_worker.control import ControlListener
 from turnfleet_worker.ending import Verdict
+from turnfleet_worker.errors import NewerJournal
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.invocation import Bench, Invocation, Left
 from turnfleet_worker.metrics.endpoint import Endpoint
@@ -284,6 +285,8 @@ class WorkerHost:
             return await self._parts.misfits.set_aside(claim, error)
         else:
             left = await self._invoke(claim, plan, delivery)
+            if isinstance(left.error, NewerJournal):
+                return await self._parts.misfits.set_aside(claim, left.error)
         note_state(left.state)
         await self._follow_up(claim, left)
         return result_of(claim.run_id, left, delivery, content=self._bench.settings.show_content)

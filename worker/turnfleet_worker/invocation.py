@@ -23,7 +23,7 @@ from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_worker.children import Children
 from turnfleet_worker.delegates import CHILDREN
 from turnfleet_worker.durable import RunJournal, make_durable
-from turnfleet_worker.ending import Drop, Finish, Leaving, Pause, Release, Verdict, decide
+from turnfleet_worker.ending import Drop, Finish, Leaving, Pause, Release, SetAside, Verdict, decide
 from turnfleet_worker.fold import fold, round_start
 from turnfleet_worker.gate import Gate
 from turnfleet_worker.journal import all_paused
@@ -204,23 +204,28 @@ class Invocation:
 
     async def _leave(self, leaving: Leaving) -> Left:
         try:
-            match leaving:
-                case Drop():
-                    _log.warning("run %s: this worker's claim is gone; it stops here", self.claim.run_id)
-                    return Left("lost")
-                case Release():
-                    return await self._release()
-                case Pause(event=event):
-                    return await self._pause(event)
-                case Finish():
-                    return await self._finish(leaving)
-                case _:
-                    assert_never(leaving)
+            return await self._end(leaving)
         except ClaimLost:
             return Left("lost")
         except TurnfleetError:
             _log.exception("run %s: its end was not written; the holder of the next lease goes on", self.claim.run_id)
             return Left("lost")
+
+    async def _end(self, leaving: Leaving) -> Left:
+        match leaving:
+            case Drop():
+                _log.warning("run %s: this worker's claim is gone; it stops here", self.claim.run_id)
+                return Left("lost")
+            case Release():
+                return await self._release()
+            case Pause(event=event):
+                return await self._pause(event)
+            case Finish():
+                return await self._finish(leaving)
+            case SetAside(error=error):
+                return Left("set aside", error=error)  # the claim is the host's to end
+            case _:
+                assert_never(leaving)
 
     async def _release(self) -> Left:
         keys, ref, ttl_ms = self._bench.keys, self.claim.ref, self._bench.ttl_ms

@@ -19,6 +19,7 @@ from turnfleet_kernel.contracts.json import (
 from turnfleet_kernel.contracts.values import NO_USAGE, ModelTurn, ToolOutcome, ToolRequest, UsageDelta
 from turnfleet_kernel.ports import ConversationPort
 from turnfleet_kernel.resuming import child_interrupt_id
+from turnfleet_worker.errors import NewerJournal
 from turnfleet_worker.journal import Entry, Piece, pieces_of_text
 
 
@@ -92,7 +93,8 @@ class RunState:
     def take(self, entry: Entry) -> None:
         """Apply one entry of this run or of one below it.
 
-        Raises ValueError for what this build does not know, or where it makes no sense: guessing would lose work.
+        Raises `NewerJournal` for what this build does not know, and ValueError where an entry makes no sense:
+        guessing would lose work.
         """
         run_id = entry.get("run", self.run_id)
         if run_id == self.run_id:
@@ -136,7 +138,10 @@ class RunState:
             case "transcript":
                 self.transcript = self.conversation.load(entry["transcript"])
             case kind:
-                raise ValueError(f"journal entry {kind!r} is unknown to this release: a newer worker wrote it")
+                raise NewerJournal(
+                    f"the journal of run {self.root_run_id!r} has an entry {kind!r}, which is unknown to this release: "
+                    "a newer worker wrote it"
+                )
 
     def _round(self, entry: Entry) -> OpenRound:
         if self.open is None:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class Sweeper:
     """Sweeps every `every_seconds`, while this process has the lock.
 
-    `fits` says whether this worker can run a plan, given as recorded: its id and its content.
+    `fits` says whether this worker can run a run, by its id and its plan as recorded: id and content.
     `clock` gives monotonic seconds that pass as the server's do.
     """
 
@@ -47,7 +47,7 @@ class Sweeper:
         policy: SweepPolicy,
         offers: Offers,
         turns: Turns,
-        fits: Callable[[str, Mapping[str, Any]], bool],
+        fits: Callable[[str, str, Mapping[str, Any]], bool],
         clock: Callable[[], float] = time.monotonic,
         meter: Meter = NO_METER,
     ) -> None:
@@ -146,7 +146,7 @@ class Sweeper:
             offers: list[Offer] = []
             for row in page.rows:
                 definition = await self._executor.execute(commands.definition(self._keys, row.run_id))
-                if self._fits(row.plan_id, definition.plan):
+                if self._fits(row.run_id, row.plan_id, definition.plan):
                     offer = await self._executor.execute(commands.unpark(self._keys, row.run_id))
                     offers += [offer] if offer else []
             await self._offers.publish(offers)
