@@ -25,7 +25,7 @@ class WorkerProcess:
     """One worker; `with WorkerProcess("pool.apps.recording", env={...}) as worker:` starts it and waits until ready.
 
     `app` is what `-A` takes; modules under tests/ are importable. `env` is added to this process's environment.
-    `folder` is where the worker runs, empty at first.
+    `folder` is where the worker runs, empty at first. Without its `banner`, the log is its standard error alone.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class WorkerProcess:
         env: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         name: str | None = None,
+        banner: bool = True,
     ) -> None:
         self.name = name or f"w{os.getpid()}x{next(_numbers)}"
         self.hostname = f"{self.name}@test"
@@ -45,6 +46,7 @@ class WorkerProcess:
         self._env = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONUNBUFFERED": "1", **(env or {})}
         self.folder = Path(tempfile.mkdtemp(prefix="turnfleet-worker-"))
         self._log = self.folder / "log"
+        self._banner = banner
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -87,8 +89,8 @@ class WorkerProcess:
                 cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=log if self._banner else subprocess.DEVNULL,
+                stderr=log,
                 start_new_session=True,
             )
 

@@ -6,6 +6,7 @@ registry = Registry()
 app = create_app(registry, "redis://localhost:6379/0")   # celery -A myfleet worker -c 200
 """
 
+import turnfleet_worker.extra  # noqa: F401 - it is imported for what it checks
 from turnfleet_kernel import Answer, Approve, Edit, Reject, Retry
 from turnfleet_worker.bootstrap import create_app
 from turnfleet_worker.registry import Registry

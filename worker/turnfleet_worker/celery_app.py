@@ -16,6 +16,8 @@ __all__ = ["FleetApp", "build"]
 class FleetApp(Celery):
     """A Celery app that knows which fleet it serves and how to make the host of a worker process."""
 
+    log_cls = "turnfleet_worker.logs:FleetLogging"
+
     fleet: str
     worker_settings: WorkerSettings
     host_factory: Callable[[Celery], Host]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject
+from structlog.contextvars import bound_contextvars
 
 from turnfleet.errors import BadSignature, FleetUnavailable, InvalidEnvelope
 from turnfleet.ids import new_id
@@ -30,6 +31,7 @@ from turnfleet_worker.ending import Verdict
 from turnfleet_worker.errors import NewerJournal
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.logs import labels_of
 from turnfleet_worker.metrics.endpoint import Endpoint
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
@@ -229,10 +231,11 @@ class WorkerHost:
         self.counts["claimed"] += 1
         self._claims.tick()
         self._bench.meter.claimed(claim)
+        delivery.labels = labels_of(claim, self._parts.worker)
         delivery.accept()
         self._parts.heartbeat.add(claim.ref)
         try:
-            with processing(self._keys.fleet, claim, delivery):
+            with bound_contextvars(**delivery.labels), processing(self._keys.fleet, claim, delivery):
                 return await self._work(claim, delivery)
         finally:
             self._parts.heartbeat.remove(claim.ref)

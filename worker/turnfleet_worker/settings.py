@@ -1,6 +1,6 @@
 """What an operator may turn: every duration and limit of a worker, with what makes no sense refused by name."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,6 +26,7 @@ class WorkerSettings(BaseModel):
     metrics_port: where this process serves its metrics for Prometheus; 0 is any free port (the announcement says
         which), None serves none. TURNFLEET_METRICS_PORT in the environment overrides it: a port for each process.
     metrics_address: the address for that; whoever reaches it reads them. TURNFLEET_METRICS_ADDRESS overrides it.
+    log_format: "text", or "json" for one object a line; TURNFLEET_LOG_FORMAT overrides it.
     show_content: show the beginning of prompts, what waits for a decision, and answers in Celery's events and log, and
         so in Flower. Whoever reads the broker then reads them, too.
     """
@@ -45,6 +46,7 @@ class WorkerSettings(BaseModel):
     plain_task_threads: Count = 4
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     metrics_address: str = "127.0.0.1"
+    log_format: Literal["text", "json"] = "text"
     show_content: bool = False
 
     @model_validator(mode="after")

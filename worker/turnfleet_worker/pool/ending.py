@@ -14,6 +14,7 @@ from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.worker import state as worker_state
+from structlog.contextvars import bound_contextvars
 
 from turnfleet_worker.pool.jobs import Cancelled, Job, Outcome, OutOfTime, Raised, Returned
 from turnfleet_worker.pool.request import InvokeRequest
@@ -41,7 +42,8 @@ def announce_end(job: Job, outcome: Outcome) -> None:
     try:
         if _came_to_something(job, outcome):
             request.announce_received()
-        state = _tell(job, outcome)
+        with bound_contextvars(**job.delivery.labels):
+            state = _tell(job, outcome)
     except BaseException:
         # Telling failed, not the run: its message must not stay with us, nor its id in Celery's books.
         worker_state.task_ready(request)

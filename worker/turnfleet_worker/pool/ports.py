@@ -29,6 +29,8 @@ class Delivery:
         self.hostname = hostname
         self.carrier = carrier or {}
         """The trace context in the message's headers."""
+        self.labels: Mapping[str, Any] = {}
+        """What log lines about the message say beside their text; the host knows, once it has accepted it."""
         self._on_accept: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._accepted = False
