@@ -28,6 +28,7 @@ __all__ = [
     "FleetUnavailable",
     "IllegalTransition",
     "Interrupt",
+    "InvalidAddress",
     "InvalidDecision",
     "InvalidEnvelope",
     "InvalidId",

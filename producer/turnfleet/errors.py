@@ -2,6 +2,7 @@
 
     TurnfleetError                      (turnfleet_kernel.errors: the root of everything that turnfleet raises)
     ├── InvalidId (ValueError)          an id or fleet name with characters that keys and channels cannot carry
+    ├── InvalidAddress (ValueError)     a URL that names no server
     ├── RunError                        has `run_id`
     │   ├── UnknownRun                  no such run: never enqueued, or forgotten after its retention
     │   ├── RunIdConflict               the run id is taken by another request
@@ -47,6 +48,7 @@ __all__ = [
     "FencedOff",
     "FleetUnavailable",
     "IllegalTransition",
+    "InvalidAddress",
     "InvalidDecision",
     "InvalidEnvelope",
     "InvalidId",
@@ -80,6 +82,10 @@ class InvalidId(TurnfleetError, ValueError):
         super().__init__(f"{kind} {shown} cannot be used: {rule}")
         self.kind = kind
         self.value = value
+
+
+class InvalidAddress(TurnfleetError, ValueError):
+    """A URL names no server. Its text shows nothing of the URL, which may hold a password."""
 
 
 class RunError(TurnfleetError):

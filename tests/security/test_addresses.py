@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from support.redis_server import RedisServer, free_port, server_binary
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
 
-from turnfleet import Approve, AsyncFleet, Fleet, FleetUnavailable, InvalidId, PlanSpec
+from turnfleet import Approve, AsyncFleet, Fleet, FleetUnavailable, InvalidAddress, InvalidId, PlanSpec
 from turnfleet.store.place import address, hide, shown
 from turnfleet.wire import celery_settings
 
@@ -175,6 +176,26 @@ def test_a_url_is_told_to_kombu_in_its_own_words() -> None:
     assert settings["broker_use_ssl"] == {"ssl_cert_reqs": "required", "ssl_ca_certs": "/ca.pem"}
     assert settings["broker_transport_options"]["global_keyprefix"] == "team:"
     assert "broker_use_ssl" not in celery_settings("f", "redis://h/0")
+
+
+@pytest.mark.parametrize("password", ["s3cret/d", "s3cret?d", "s3cret#d", "s3cret:1/d"])
+def test_a_password_that_was_not_escaped_is_not_quoted(password: str) -> None:
+    """The URL is cut at the wrong place, and the part of the password that then stands in for a port is not shown."""
+    for url, broker in ((f"redis://:{password}@h:1/0", None), ("redis://h/0", f"redis://:{password}@h:1/0")):
+        for kind in (Fleet, AsyncFleet):
+            with pytest.raises(InvalidAddress, match="%40 %3A %2F") as refused:
+                _used(kind(url, broker_url=broker))
+            assert "s3cret" not in "".join(traceback.format_exception(refused.value))
+
+
+def _used(client: Fleet | AsyncFleet) -> None:
+    if isinstance(client, AsyncFleet):
+        asyncio.run(_workers(client))
+
+
+async def _workers(client: AsyncFleet) -> None:
+    async with client:
+        await client.workers()
 
 
 def test_a_prefix_that_keys_cannot_begin_with_is_refused() -> None:

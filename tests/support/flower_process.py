@@ -40,6 +40,11 @@ class FlowerProcess:
         """Where its pages begin, for somebody who knows the password."""
         return f"http://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
 
+    @property
+    def log(self) -> str:
+        """Everything that Flower wrote so far."""
+        return self._log.read_text(errors="replace")
+
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -13,6 +13,7 @@ from prometheus_client import ProcessCollector as SystemCollector
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
 from turnfleet.store.records import SweepPolicy
+from turnfleet.wire.limits import SizeLimits
 from turnfleet.wire.publish import Publisher
 from turnfleet.wire.signing import SigningKeys
 from turnfleet.wire.versions import VERSIONS
@@ -26,6 +27,7 @@ from turnfleet_worker.celery_app import build
 from turnfleet_worker.control import ControlListener
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
+from turnfleet_worker.intake import Intake
 from turnfleet_worker.invocation import Bench
 from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.metrics.endpoint import Endpoint, Place, metrics_place
@@ -56,14 +58,15 @@ def create_app(
     allow_eviction: bool = False,
     signing: SigningKeys | None = None,
     key_prefix: str = "",
+    limits: SizeLimits | None = None,
 ) -> Celery:
     """Return the Celery app of a fleet: `celery -A myfleet worker -c 200` hosts its runs.
 
     `url` is the run store's Redis, and the broker's too unless `broker_url` names another. `name` is the fleet's.
     `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. With `signing` a worker
     runs only what one of the keys signed (docs/security.md). Every key and channel of the fleet begins with
-    `key_prefix`, on the store's Redis and on the broker's. Nothing is connected here. Raises `InvalidId` for a name
-    that queue and key names cannot carry.
+    `key_prefix`, on the store's Redis and on the broker's. `limits` is for messages of clients
+    that are not ours. Nothing is connected here. Raises `InvalidId` for a name that queue and key names cannot carry.
     """
     settings = settings or WorkerSettings()
     keys = fleet_keys(name, settings, key_prefix)
@@ -77,7 +80,9 @@ def create_app(
             queues=lambda: sorted(app.amqp.queues.consume_from),
             metrics=metrics_place(settings, os.environ),
         )
-        return make_host(registry, keys, settings, around, allow_eviction=allow_eviction, signing=signing)
+        return make_host(
+            registry, keys, settings, around, allow_eviction=allow_eviction, signing=signing, limits=limits
+        )
 
     return build(host_of_process, fleet=name, broker_url=broker_url or url, settings=settings, key_prefix=key_prefix)
 
@@ -118,9 +123,11 @@ def make_host(
     *,
     allow_eviction: bool = False,
     signing: SigningKeys | None = None,
+    limits: SizeLimits | None = None,
 ) -> WorkerHost:
     """Return the host of one worker, not started."""
     host = WorkerHost()
+    trust = Trust(signing, keys.fleet, host.counts)
     worker, executor, offers = around.worker, around.executor, around.offers
     turns = Turns(executor, keys, offers)
     plans = Plans(registry, clock=around.clock)
@@ -157,8 +164,9 @@ def make_host(
                 settings=settings,
                 draining=lambda: host.handing_over,
                 meter=meter,
-                trust=Trust(signing, keys.fleet, host.counts),
+                trust=trust,
             ),
+            intake=Intake(keys.fleet, trust, limits or SizeLimits(), host.counts),
             plans=plans,
             offers=offers,
             turns=turns,

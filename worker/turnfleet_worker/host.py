@@ -15,12 +15,12 @@ from typing import Any, Final
 from celery.exceptions import Ignore, Reject
 from structlog.contextvars import bound_contextvars
 
-from turnfleet.errors import BadSignature, FleetUnavailable, InvalidEnvelope
+from turnfleet.errors import BadSignature, FleetUnavailable
 from turnfleet.ids import new_id
 from turnfleet.store import Keys, commands
 from turnfleet.store.records import Beat, Claim, ClaimRef, NotClaimed
 from turnfleet.store.transitions import TERMINAL_STATES
-from turnfleet.wire.envelope import Envelope, new_run, parse_envelope
+from turnfleet.wire.envelope import Envelope, new_run
 from turnfleet.wire.trace_context import carrier_text
 from turnfleet_kernel import InvocationPlan
 from turnfleet_kernel.errors import PlanError
@@ -30,6 +30,7 @@ from turnfleet_worker.control import ControlListener
 from turnfleet_worker.ending import Verdict
 from turnfleet_worker.errors import NewerJournal
 from turnfleet_worker.heartbeat import Heartbeat
+from turnfleet_worker.intake import Intake
 from turnfleet_worker.invocation import Bench, Invocation, Left
 from turnfleet_worker.logs import labels_of
 from turnfleet_worker.metrics.endpoint import Endpoint
@@ -62,6 +63,7 @@ class Parts:
     """What the composition root makes for a host (see bootstrap.py)."""
 
     bench: Bench
+    intake: Intake
     plans: Plans
     offers: Offers
     turns: Turns
@@ -187,7 +189,7 @@ class WorkerHost:
 
     async def handle(self, envelope: object, delivery: Delivery) -> dict[str, object]:
         """Look at the run that a message names, and run it if it is there to be run (DESIGN 1)."""
-        read = self._read(envelope)
+        read = self._parts.intake.read(envelope)
         if delivery.cancelled:
             await self._parts.revokes.cancel(read.run_id)
             raise Ignore("cancelled before it started")
@@ -239,21 +241,6 @@ class WorkerHost:
                 return await self._work(claim, delivery)
         finally:
             self._parts.heartbeat.remove(claim.ref)
-
-    def _read(self, value: object) -> Envelope:
-        try:
-            envelope = parse_envelope(value)
-        except InvalidEnvelope:
-            self.counts["invalid"] += 1
-            raise  # shown as the task's failure: the reason, and nothing of what the message holds
-        if envelope.fleet != self._keys.fleet:
-            self.counts["other fleet"] += 1
-            raise InvalidEnvelope(
-                f"run {envelope.run_id!r} is of fleet {envelope.fleet!r} and its message came to fleet "
-                f"{self._keys.fleet!r}: give each fleet queues of its own"
-            )
-        self._bench.trust.check_message(envelope)
-        return envelope
 
     async def _claim(self, envelope: Envelope, delivery: Delivery, *, alone: bool) -> Claim | NotClaimed:
         return await persist(

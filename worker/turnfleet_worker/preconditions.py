@@ -1,6 +1,8 @@
 """What a Redis must be configured for before a worker entrusts runs to it."""
 
 import logging
+from contextlib import suppress
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
@@ -30,12 +32,10 @@ async def check_store(executor: AsyncExecutor, *, allow_eviction: bool) -> None:
 
 
 async def _check_server(client: Redis, *, allow_eviction: bool) -> None:
-    try:
-        answer = await client.config_get("maxmemory-policy")
-    except ResponseError:
+    policy = await _eviction_policy(client)
+    if policy is None:
         _log.warning("this Redis does not tell its maxmemory-policy; make sure that it is noeviction")
         return
-    policy = {_text(name): _text(value) for name, value in answer.items()}.get("maxmemory-policy", "")
     if policy == "noeviction":
         return
     reason = (
@@ -45,6 +45,18 @@ async def _check_server(client: Redis, *, allow_eviction: bool) -> None:
     if not allow_eviction:
         raise UnsafeStore(f"{reason}, or pass allow_eviction=True to create_app to run the risk.")
     _log.critical("%s. Running all the same, because allow_eviction=True was given.", reason)
+
+
+async def _eviction_policy(client: Redis) -> str | None:
+    """Give the server's maxmemory-policy, None where it tells nobody. INFO first: CONFIG GET shows passwords, too."""
+    with suppress(ResponseError):
+        info: dict[str, Any] = await client.info("memory")
+        if "maxmemory_policy" in info:
+            return str(info["maxmemory_policy"])
+    with suppress(ResponseError):
+        answer = await client.config_get("maxmemory-policy")
+        return next((_text(value) for name, value in answer.items() if _text(name) == "maxmemory-policy"), None)
+    return None
 
 
 def _text(value: bytes | str | None) -> str:

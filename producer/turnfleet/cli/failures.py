@@ -38,6 +38,7 @@ _CODES: tuple[tuple[type[TurnfleetError], int], ...] = (
     (errors.RunPaused, CONFLICT),
     (errors.InvalidDecision, USAGE),
     (errors.InvalidId, USAGE),
+    (errors.InvalidAddress, USAGE),
     (errors.PlanRejected, USAGE),
     (errors.WireError, USAGE),
     (PlanError, USAGE),

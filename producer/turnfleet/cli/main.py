@@ -2,6 +2,7 @@
 
 import click
 
+from turnfleet.cli.acl import acl
 from turnfleet.cli.completion import completion
 from turnfleet.cli.decisions import resume
 from turnfleet.cli.doctor import doctor
@@ -25,5 +26,5 @@ def cli(ctx: click.Context, redis: str | None, broker: str | None, fleet: str | 
     ctx.obj = Connection(redis, broker, fleet, key_prefix)
 
 
-for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers, doctor, completion):
+for command in (enqueue, tail, runs, inbox, show, resume, retry, cancel, workers, doctor, acl, completion):
     cli.add_command(command)

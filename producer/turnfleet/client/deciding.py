@@ -48,6 +48,8 @@ def resume(
         NewDecision(each, decision_to_json(decision), shown.get(each) or _digest(interrupts.get(each)))
         for each, decision in decisions.items()
     ]
+    for new in taken:
+        setup.limits.check_decision(new.interrupt_id, new.decision)
     if setup.signing is not None:
         seal = _Seal(setup.signing, setup.fleet, run_id, by, tuple(roles), decision_id or None)
         taken = [seal.on(new, interrupts.get(new.interrupt_id)) for new in taken]

@@ -7,7 +7,8 @@ A cluster's form is `redis+cluster://[user:password@]host[:port][,host[:port]...
 with redis-py's options, as `?ssl_ca_certs=...`): some of its nodes, of which one must answer; they know the others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
@@ -20,6 +21,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from turnfleet.errors import InvalidAddress
+
 SENTINEL_SCHEME: Final = "redis+sentinel"
 SOCKET_SCHEME: Final = "unix"
 TLS_SCHEME: Final = "rediss"
@@ -28,6 +31,10 @@ CLUSTER_SCHEMES: Final = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """A cluster's schemes, and the one of each of its nodes."""
 
 REDIS_PORT: Final = 6379
+_UNREADABLE: Final = (
+    "the URL makes no sense: a Redis is redis://, rediss:// or unix://, with its port as a number, and in a password "
+    "characters such as @ : / ? # % are written as %40 %3A %2F %3F %23 %25"
+)
 SENTINEL_TIMEOUT_SECONDS: Final = 1.0
 """One sentinel that does not answer must not use up the time in which the next would."""
 
@@ -61,7 +68,7 @@ class SentinelPlace:
 
 
 def sentinel_place(url: str) -> SentinelPlace | None:
-    """Read a URL of Sentinel's form; None for any other. Raises ValueError, not quoting it, for what makes no sense."""
+    """Read a URL of Sentinel's form; None for any other. Raises `InvalidAddress`, not quoting it, for nonsense."""
     parts = urlsplit(url)
     if parts.scheme != SENTINEL_SCHEME:
         return None
@@ -69,11 +76,11 @@ def sentinel_place(url: str) -> SentinelPlace | None:
     sentinels = tuple(_host(each, SENTINEL_PORT) for each in hosts.split(",") if each)
     service, _, db = parts.path.strip("/").partition("/")
     if not sentinels or not service or not (db or "0").isdigit():
-        raise ValueError(f"a Sentinel URL reads {SENTINEL_SCHEME}://host:port[,host:port...]/service[/db]")
+        raise InvalidAddress(f"a Sentinel URL reads {SENTINEL_SCHEME}://host:port[,host:port...]/service[/db]")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     known = {name.removeprefix("sentinel_"): value for name, value in options.items() if name in _OPTIONS}
     if len(known) < len(options):
-        raise ValueError(f"a Sentinel URL takes the options {', '.join(sorted(_OPTIONS))} only")
+        raise InvalidAddress(f"a Sentinel URL takes the options {', '.join(sorted(_OPTIONS))} only")
     return SentinelPlace(sentinels, unquote(service), int(db or 0), _login(login), known)
 
 
@@ -94,7 +101,7 @@ class ClusterPlace:
 
 
 def cluster_place(url: str) -> ClusterPlace | None:
-    """Read a URL of a cluster's form; None for any other. Raises ValueError, not quoting it, for nonsense."""
+    """Read a URL of a cluster's form; None for any other. Raises `InvalidAddress`, not quoting it, for nonsense."""
     parts = urlsplit(url)
     scheme = CLUSTER_SCHEMES.get(parts.scheme)
     if scheme is None:
@@ -102,7 +109,9 @@ def cluster_place(url: str) -> ClusterPlace | None:
     login, _, hosts = parts.netloc.rpartition("@")
     nodes = tuple(_host(each, REDIS_PORT) for each in hosts.split(",") if each)
     if not nodes or parts.path.strip("/") not in {"", "0"}:
-        raise ValueError("a cluster's URL reads redis+cluster://host:port[,host:port...]; a cluster has no databases")
+        raise InvalidAddress(
+            "a cluster's URL reads redis+cluster://host:port[,host:port...]; a cluster has no databases"
+        )
     return ClusterPlace(nodes, scheme, login, f"?{parts.query}" if parts.query else "")
 
 
@@ -119,7 +128,7 @@ def _login(text: str) -> dict[str, str]:
 def _host(text: str, port: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if parts.hostname is None:
-        raise ValueError("an address in the URL has no host name")
+        raise InvalidAddress("an address in the URL has no host name")
     return parts.hostname, parts.port or port
 
 
@@ -163,12 +172,23 @@ def shown(url: str) -> str:
     return hide(url, url)
 
 
+@contextmanager
+def readable(url: str) -> Iterator[None]:
+    """Raise `InvalidAddress` for a URL that is none of one server, and in place of what reading it raises."""
+    try:
+        _ = urlsplit(url).port
+        yield
+    except ValueError:
+        raise InvalidAddress(_UNREADABLE) from None
+
+
 def open_client(url: str, timeout: float) -> redis.Redis:
     """Return a client of a URL's server, not connected. Each wait of it is at most `timeout` seconds."""
     options = _times(timeout) | {"retry": Retry(NoBackoff(), 0)} | _client_options(url)
     place = sentinel_place(url)
     if place is None:
-        return redis.Redis.from_url(url, **options)
+        with readable(url):
+            return redis.Redis.from_url(url, **options)
     asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": Retry(NoBackoff(), 0)}
     watch = Sentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
     client: redis.Redis = watch.master_for(place.service, db=place.db, **place.login, **options)  # type: ignore[no-untyped-call]
@@ -180,7 +200,8 @@ def open_async_client(url: str, timeout: float) -> aredis.Redis:
     options = _times(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | _client_options(url)
     place = sentinel_place(url)
     if place is None:
-        return aredis.Redis.from_url(url, **options)
+        with readable(url):
+            return aredis.Redis.from_url(url, **options)
     asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": AsyncRetry(NoBackoff(), 0)}
     watch = AsyncSentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
     client: aredis.Redis = watch.master_for(place.service, **dict[str, Any](db=place.db, **place.login, **options))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from turnfleet.store.keys import validate_id
-from turnfleet.wire.broker_url import broker_place
+from turnfleet.wire.broker_url import HiddenUrl, broker_place
 
 TASK_NAME: Final = "turnfleet.invoke"
 """The one Celery task of a fleet; its keyword argument `envelope` is the wire form of a run."""
@@ -39,7 +39,7 @@ def celery_settings(fleet: str, broker_url: str, key_prefix: str = "") -> Mappin
     queue = default_queue(fleet)
     place = broker_place(broker_url)
     settings: dict[str, Any] = {
-        "broker_url": place.url,
+        "broker_url": HiddenUrl(place.url),
         "task_serializer": "json",
         "result_serializer": "json",
         "event_serializer": "json",
@@ -65,6 +65,9 @@ def celery_settings(fleet: str, broker_url: str, key_prefix: str = "") -> Mappin
         settings["broker_transport_options"] = {
             "priority_steps": list(range(HIGHEST_PRIORITY + 1)),
             "queue_order_strategy": "priority",
+            # Only a worker's own consumer notes what it holds, and puts back what others left (pool/transport.py). Who
+            # waits for an answer (Flower, a ping) would do that as well, for every Celery app on the database.
+            "ack_emulation": False,
             **({"global_keyprefix": key_prefix} if key_prefix else {}),
             **place.options,
         }

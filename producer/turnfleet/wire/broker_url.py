@@ -8,10 +8,28 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from turnfleet.store.place import CLUSTER_SCHEMES, SENTINEL_SCHEME, SOCKET_SCHEME, TLS_SCHEME, sentinel_place
+from turnfleet.errors import InvalidAddress
+from turnfleet.store.place import (
+    CLUSTER_SCHEMES,
+    SENTINEL_SCHEME,
+    SOCKET_SCHEME,
+    TLS_SCHEME,
+    readable,
+    sentinel_place,
+    shown,
+)
 
 _REDIS_SCHEMES: Final = frozenset({"redis", TLS_SCHEME, "redis+socket", SOCKET_SCHEME, "sentinel", SENTINEL_SCHEME})
 _AMQP_SCHEMES: Final = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
+
+
+class HiddenUrl(str):
+    """A URL that shows no password when it is printed as a value, as the settings of a Celery app are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(shown(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +44,25 @@ class BrokerPlace:
 
 
 def broker_place(url: str) -> BrokerPlace:
-    """Read a broker's URL. Raises ValueError, not quoting it, for one that makes no sense."""
+    """Read a broker's URL. Raises `InvalidAddress`, not quoting it, for one that makes no sense."""
     scheme = urlsplit(url).scheme
     if scheme in CLUSTER_SCHEMES:
-        raise ValueError(
+        raise InvalidAddress(
             "a Redis Cluster cannot be the broker, only the run store: Celery's transport reads several lists at once. "
             "Give the broker's URL apart (broker_url=, --broker, TURNFLEET_BROKER_URL): a plain Redis or RabbitMQ"
         )
+    watched = sentinel_place(url)
+    if watched is not None:
+        return BrokerPlace(watched.broker_url, redis=True, options=watched.broker_options)
+    with readable(url):
+        return _one_server(url, scheme)
+
+
+def _one_server(url: str, scheme: str) -> BrokerPlace:
     if scheme in _AMQP_SCHEMES:
         return BrokerPlace(url, amqp=True)
     if scheme not in _REDIS_SCHEMES:
         return BrokerPlace(url)
-    watched = sentinel_place(url)
-    if watched is not None:
-        return BrokerPlace(watched.broker_url, redis=True, options=watched.broker_options)
     if scheme == SOCKET_SCHEME:
         return BrokerPlace(_socket_url(url), redis=True)
     if scheme == TLS_SCHEME:

@@ -65,6 +65,7 @@ def harden(connection: Any, on_garbage: Callable[[str, Exception], None], batchi
         tolerant = type(transport.__name__, (transport,), {"Channel": channel})
         # Not `transport_cls`: that name is shown by `inspect stats`, and must stay plain text.
         connection.get_transport_cls = lambda: tolerant
+        connection.transport_options = {**(connection.transport_options or {}), "ack_emulation": True}
     return connection
 
 
