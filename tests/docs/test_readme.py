@@ -2,17 +2,12 @@
 
 import re
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.pages import ROOT, Shop
 from support.redis_server import free_port
 from support.waiting import eventually
-
-from turnfleet_worker.chaos.report import Report
-from turnfleet_worker.chaos.verdict import Verdict
-from turnfleet_worker.local.figures import Spread
 
 
 def test_the_readmes_programs_do_what_it_says(tmp_path: Path, own_redis_url: str) -> None:
@@ -47,26 +42,6 @@ def _watch(shop: Shop) -> str:
         return shop.python("watch.py")
     except AssertionError:
         return ""  # Flower is still starting
-
-
-def test_the_figures_of_a_chaos_have_the_rows_that_it_prints(tmp_path: Path) -> None:
-    """They were measured once, over five minutes; what can be held here is that the report still says these things."""
-    nothing = Report(
-        seed=0,
-        asked=0.0,
-        seconds=0.0,
-        workers=0,
-        verdict=Verdict(),
-        recovery=Spread(0, None, None),
-        resume=Spread(0, None, None),
-        faults=Counter(),
-        missed=Counter(),
-        processes=Counter(),
-        versions={},
-    )
-    with Shop("README.md", tmp_path, only=("chaos",)) as shop:
-        shown = {line[:9].strip() for line in shop.shown("chaos").splitlines()}
-    assert shown <= {label for label, _ in nothing.rows()}
 
 
 @pytest.mark.slow
