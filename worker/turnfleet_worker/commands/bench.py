@@ -9,14 +9,30 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from turnfleet.cli import failures
-from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json, echo_table
+from turnfleet.cli.teaching import Taught
 from turnfleet_worker.bench.bench import Bench, Options
 from turnfleet_worker.bench.place import FleetInUse
 from turnfleet_worker.local.session import Session
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="Measure what this installation does in a second.",
+    examples=(
+        ("turnfleet bench", "a Redis of its own, one worker, about a minute"),
+        ("turnfleet bench --redis redis://redis.internal:6379/0 --workers 4 -c 200", "your Redis, four workers here"),
+        ("turnfleet bench --runs 500 --no-bare --json", "a short one, for a record"),
+    ),
+    codes=(1, 2, 3, 5),
+    meant={
+        0: "measured",
+        1: "a worker could not be started, or the time was over before everything was measured",
+        3: "no Redis answers, and none can be started",
+        5: "the fleet named is in use",
+    },
+)
 @click.option("--runs", type=click.IntRange(10, 100_000), default=2_000, show_default=True, help="The backlog's size.")
 @click.option(
     "--seconds", type=click.FloatRange(1, 3_600), default=60.0, show_default=True, help="All measurements end then."
@@ -26,7 +42,7 @@ from turnfleet_worker.local.session import Session
     "-c", "--concurrency", type=click.IntRange(1), default=100, show_default=True, help="Runs at once in each."
 )
 @click.option("--bare/--no-bare", default=True, show_default=True, help="Measure bare Celery on the same broker, too.")
-@click.option("--json", "json_out", is_flag=True, help="Print the report as JSON, and nothing while it goes on.")
+@json_option("Print the report as JSON, and nothing while it goes on.")
 @connected
 def bench(
     connection: Connection,
@@ -48,9 +64,6 @@ def bench(
     refuses it unless it is empty: no run, no worker.
 
     Figures are of this machine, at this load, with these versions: compare within a report, not between two machines.
-
-    Exit codes: 0 measured; 1 a worker could not be started, or the time was over before everything was measured; 2
-    wrong usage; 3 no Redis; 5 the fleet is in use; 128+n ended by a signal.
     """
     options = Options(
         runs=runs,

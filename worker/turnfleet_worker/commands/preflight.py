@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from turnfleet.cli import failures
-from turnfleet.cli.options import Connection, connected
+from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json, echo_table, safe
+from turnfleet.cli.teaching import Taught
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.wire.signing import SigningKeys
@@ -24,7 +25,17 @@ from turnfleet_worker.preflight.survey import STATES, Wanted
 from turnfleet_worker.registry import Registry
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    short_help="Say which runs would break under a new build.",
+    examples=(
+        ("turnfleet preflight --app myfleet:registry", "in the new build's folder, before its workers are started"),
+        ("turnfleet preflight --app myfleet:registry --strict --json", "in a pipeline; runs that change count, too"),
+        ("turnfleet preflight --app myfleet:registry --plan support --limit 100", "a look at one plan's runs"),
+    ),
+    codes=(1, 2, 3),
+    meant={0: "every run goes on", 1: "some would break", 2: "wrong usage, or the registry cannot be loaded"},
+)
 @registry_option
 @click.option(
     "--state",
@@ -38,7 +49,7 @@ from turnfleet_worker.registry import Registry
 @click.option("--limit", type=click.IntRange(1), help="Look at no more than so many runs.")
 @click.option("--stages/--no-stages", default=True, show_default=True, help="Run stages that a replay runs again.")
 @click.option("--strict", is_flag=True, help="Runs that go on differently count as broken, too.")
-@click.option("--json", "json_out", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.")
 @connected
 def preflight(
     connection: Connection,
@@ -64,9 +75,6 @@ def preflight(
 
     Run it with the environment of the new workers: a model that cannot be made here cannot be made there, and what
     none of its TURNFLEET_SIGNING_KEYS signed is refused here as there.
-
-    Exit codes: 0 every run goes on; 1 some would break; 2 wrong usage, or the registry cannot be loaded; 3 the fleet
-    cannot be reached; 128+n ended by a signal.
     """
     check_registry(app)
     if plan is not None and not plan.strip():
