@@ -15,6 +15,7 @@ from support.redis_server import free_port
 
 from turnfleet import Fleet
 from turnfleet.cli.main import cli
+from turnfleet.cli.urls import broker_fault, redis_fault
 
 NOWHERE = f"redis://127.0.0.1:{free_port()}/0"
 ARGUMENTS: dict[str, tuple[str, ...]] = {
@@ -48,6 +49,22 @@ BAD_URLS = (
     "nonsense", "http://x", "redis://localhost:port/0", "redis://localhost:99999/0", "redis://[::1", "redis+sentinel://",
     "redis://:pass/word@localhost:6379/0",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:p%40ss@localhost:6379/5",
+        "rediss://localhost:6380/0?ssl_ca_certs=ca.pem",
+        "unix:///run/redis.sock?db=5",
+        "redis+sentinel://a:26379,b/service/0",
+        "redis+cluster://a:6379,b:6380",
+    ],
+)
+def test_wherever_a_store_may_be_is_no_mistake(url: str) -> None:
+    """Every form that the store takes is taken where it is typed; a cluster is a store and no broker."""
+    assert redis_fault(url) is None
+    assert (broker_fault(url) is None) == (not url.startswith("redis+cluster"))
 
 
 def test_every_command_is_tried() -> None:
