@@ -1,7 +1,9 @@
 """A whole fleet whose store is a Redis Cluster: slots move and a master dies under it; its broker is a plain Redis."""
 
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from faults.site import Site
@@ -9,10 +11,11 @@ from fleet.conftest import call, steps
 from fleet.helpers import check_stream
 from support.redis_cluster import RedisCluster
 from support.redis_server import RedisServer
-from support.waiting import eventually
+from support.waiting import GLANCE_SECONDS, eventually
 
-from turnfleet import Approve, KernelEvent
+from turnfleet import Approve, FleetUnavailable, KernelEvent, Run
 from turnfleet.store import Keys
+from turnfleet_kernel.contracts.events import TERMINAL_KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -22,6 +25,15 @@ def cluster() -> Iterator[RedisCluster]:
     """Give a cluster that the test may break: three masters, a replica each."""
     with RedisCluster(replicas=True) as cluster:
         yield cluster
+
+
+def follow(run: Run[Any], heard: list[KernelEvent]) -> None:
+    """Read a run's events to the end; when its node is away, come back for what follows the last that was heard."""
+    while not heard or heard[-1].kind not in TERMINAL_KINDS:
+        try:
+            heard.extend(run.events(after=heard[-1].index if heard else -1, timeout=60))
+        except FleetUnavailable:
+            time.sleep(GLANCE_SECONDS)
 
 
 def test_a_fleet_on_a_cluster(cluster: RedisCluster, own_redis: RedisServer, fleet_name: str) -> None:
@@ -39,7 +51,7 @@ def test_a_fleet_on_a_cluster(cluster: RedisCluster, own_redis: RedisServer, fle
 
         runs = [site.insist(f"r{number}") for number in range(20)]
         heard: list[KernelEvent] = []
-        reader = threading.Thread(target=lambda: heard.extend(runs[0].events(timeout=60)))
+        reader = threading.Thread(target=follow, args=(runs[0], heard))
         reader.start()
         eventually(lambda: len(site.marks("nap:")) >= 6)
         record = Keys(fleet_name).record("r0")
@@ -49,6 +61,7 @@ def test_a_fleet_on_a_cluster(cluster: RedisCluster, own_redis: RedisServer, fle
         assert {run.status().attempts for run in runs} <= {0, 1}
 
         cluster.masters[0].kill()
+        eventually(lambda: cluster.replaced(cluster.masters[0]), 40, what="a replica took over")
         runs += [site.insist(f"later{number}") for number in range(6)]
         site.check(runs, timeout=90)
         # A run whose last write was lost with the master is let go by its worker and taken again, from its journal.

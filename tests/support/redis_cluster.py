@@ -8,7 +8,7 @@ from typing import Any, Self
 import redis
 from redis.crc import key_slot
 
-from support.redis_server import RedisServer
+from support.redis_server import RedisServer, free_port
 from support.waiting import eventually
 
 SLOTS = 16384
@@ -21,6 +21,7 @@ class RedisCluster:
     def __init__(self, *, replicas: bool = False) -> None:
         self.masters = [RedisServer(*OPTIONS) for _ in range(3)]
         self.replicas = [RedisServer(*OPTIONS) for _ in range(3 if replicas else 0)]
+        self._bus: dict[RedisServer, int] = {}
         self._stack = ExitStack()
 
     @property
@@ -38,8 +39,9 @@ class RedisCluster:
             for server in self.servers:
                 stack.callback(server.close)
                 stack.callback(server.kill)
-                # The bus' port is the client's and 10,000; a client's port must leave room for it.
-                server.options = (*server.options, "--cluster-port", str(_bus_port(server)))
+                # The bus' port would be the client's and 10,000, which may be taken, or no port at all.
+                self._bus[server] = free_port()
+                server.options = (*server.options, "--cluster-port", str(self._bus[server]))
                 server.start()
             self._make()
             self._stack = stack.pop_all()
@@ -57,7 +59,7 @@ class RedisCluster:
             tell(server, "CLUSTER", "ADDSLOTSRANGE", place * share, last)
             tell(server, "CLUSTER", "SET-CONFIG-EPOCH", place + 1)
         for server in self.servers[1:]:
-            tell(server, "CLUSTER", "MEET", "127.0.0.1", self.masters[0].port, _bus_port(self.masters[0]))
+            tell(server, "CLUSTER", "MEET", "127.0.0.1", self.masters[0].port, self._bus[self.masters[0]])
         eventually(lambda: all(self._knows_all(server) for server in self.servers), 30, what="the nodes met")
         for master, replica in zip(self.masters, self.replicas, strict=False):
             eventually(lambda r=replica, m=master: _replicate(r, m), 20, what="the replica follows")  # type: ignore[misc]
@@ -74,10 +76,16 @@ class RedisCluster:
         for server in self.servers:
             if server.process is None:
                 continue
-            for first, last, (_, port, *_), *_ in tell(server, "CLUSTER", "SLOTS"):
+            for first, last, (_, port, *_) in _masters(server):
                 if first <= key_slot(key.encode()) <= last:
                     return ports[port]
         raise AssertionError(f"no node has {key}")
+
+    def replaced(self, dead: RedisServer) -> bool:
+        """Whether every node that lives knows who has the slots of one that died, and all is well again."""
+        alive = [server for server in self.servers if server is not dead]
+        ports = {port for server in alive for _, _, (_, port, *_) in _masters(server)}
+        return dead.port not in ports and all(_is_well(server) for server in alive)
 
     def begin_move(self, key: str) -> tuple[RedisServer, RedisServer]:
         """Announce that a key's slot moves to another node; give both."""
@@ -121,8 +129,8 @@ def node_id(server: RedisServer) -> str:
     return str(tell(server, "CLUSTER", "MYID"))
 
 
-def _bus_port(server: RedisServer) -> int:
-    return server.port + 10_000 if server.port + 10_000 < 2**16 else server.port - 10_000
+def _masters(server: RedisServer) -> list[tuple[int, int, Any]]:
+    return [(first, last, master) for first, last, master, *_ in tell(server, "CLUSTER", "SLOTS")]
 
 
 def _is_well(server: RedisServer) -> bool:
