@@ -43,6 +43,7 @@ class Machine:
         self.services = services(variables)
         self.redis_port = free_port()
         self.flower_port = free_port()
+        self.metrics_port = free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         _, image = dockerfile.stages()
         self._image = image[-1]
@@ -170,6 +171,7 @@ class Machine:
             "port 6379": f"port {self.redis_port}\nbind 127.0.0.1",
             "0.0.0.0": "127.0.0.1",  # noqa: S104 - this is what keeps the tests off it
             "5555": str(self.flower_port),
+            "9464": str(self.metrics_port),
         }
         for target, sources in dockerfile.copied(image).items():
             places[target] = str(self.folder / target.lstrip("/"))

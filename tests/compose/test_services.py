@@ -14,6 +14,7 @@ import pytest
 import redis
 from compose.conftest import StartMachine
 from compose.machine import Machine
+from support.scraping import scrape
 from support.waiting import eventually
 
 from turnfleet import Fleet
@@ -53,6 +54,8 @@ def test_a_run_goes_from_the_producer_to_its_end_and_flower_shows_it(
     login = f"{variables['FLOWER_USER']}:{variables['FLOWER_PASSWORD']}"
     seen = eventually(lambda: ask_flower(machine, f"/api/tasks?search={run_id}", login), what="the run in Flower")
     assert list(seen) == [run_id]
+    counted = scrape(f"127.0.0.1:{machine.metrics_port}")
+    assert counted["turnfleet_runs_ended_total", "plan=support", "state=completed"] == 1
     for wrong in (None, f"{variables['FLOWER_USER']}:guess"):
         with pytest.raises(HTTPError) as refused:
             ask_flower(machine, "/api/tasks", wrong)

@@ -76,6 +76,7 @@ def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None
             click.echo("flower   not installed: pip install 'turnfleet[monitor]'")
         else:
             flower = [sys.executable, "-m", "celery", "-A", APP, "flower", "--address=127.0.0.1", f"--port={port}"]
+            flower += ["--tasks_columns=name,uuid,state,result,received,worker"]
             session.children.start("Flower", flower, log=session.folder / "flower.log", environment=told)
             click.echo(f"flower   http://127.0.0.1:{port}, log in {session.folder / 'flower.log'}")
         url = without_password(redis.url)
