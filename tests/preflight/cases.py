@@ -210,6 +210,15 @@ CASES = (
         error="no list of messages",
     ),
     Case(
+        name="out-of-time",
+        steps=[PAY, "end"],
+        plan={"tools": ("pay",), "limits": {"deadline_seconds": 60}},
+        says="breaks",
+        findings=(("run", "deadline"),),
+        after="failed",
+        error="60.0 seconds",
+    ),
+    Case(
         name="in-doubt",
         steps=[[["c1", "charge", {"amount": 1}]], "end"],
         plan={"tools": ("charge",)},

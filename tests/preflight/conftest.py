@@ -134,6 +134,7 @@ def _interfere(site: Site) -> None:
     keys = Keys(site.name)
     run = site.fleet.run("edited")
     run.resume({each.id: Edit({"sku": "a", "count": 3}) for each in run.interrupts()}, by="alice")
+    site.client.hset(keys.record("out-of-time"), "ran", "60001")
     plan = json.loads(site.client.hget(keys.record("altered"), "plan"))  # type: ignore[arg-type]
     site.client.hset(keys.record("altered"), "plan", json.dumps({**plan, "instructions": "Pay twice."}))
     site.client.hset(keys.record("unreadable"), "plan", json.dumps({**plan, "novelty": 1}))

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from turnfleet.errors import BadSignature
 from turnfleet.store.commands.browsing import RunFile
+from turnfleet.store.records import Claim
 from turnfleet.wire.request import RequestBody
 from turnfleet.wire.signing import SigningKeys
 from turnfleet_kernel import resume
@@ -23,6 +24,7 @@ from turnfleet_kernel.plan import InvocationPlan
 from turnfleet_worker.delegates import CHILDREN
 from turnfleet_worker.errors import AlteredPlan, ResponseError
 from turnfleet_worker.fold import Folded
+from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.plans import Plans
 from turnfleet_worker.preflight.ports import Rehearsal, Scene, WouldHappen
 from turnfleet_worker.preflight.reading import TranscriptUnreadable, read_journal
@@ -82,6 +84,8 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - whatever a journal's reader raises fails the run in a worker, too
             return _verdict(file, (), [Finding("journal", type(error).__name__, _said(error))])
         steps, found = await self._rehearse(plan, folded, request)
+        if late := _out_of_time(claim, plan):
+            steps, found = (), [*found, late]
         misfits = {each.about for each in found if each.kind == "arguments"}
         shown = [*_changed_schemas(folded, self._registry), *_expiries(file, folded.record, plan)]
         return _verdict(
@@ -133,6 +137,16 @@ def _verdict(file: RunFile, steps: tuple[str, ...], findings: Iterable[Finding])
         tenant=file.claim.tenant,
         next=steps,
         findings=tuple(findings),
+    )
+
+
+def _out_of_time(claim: Claim, plan: InvocationPlan) -> Finding | None:
+    """Say that a run has used its running time up: no build goes on with it."""
+    seconds = plan.limits.deadline_seconds if claim.deadline_seconds is None else claim.deadline_seconds
+    if seconds is None or claim.ran_ms < seconds * MILLISECONDS:
+        return None
+    return Finding(
+        "run", "deadline", f"its {float(seconds)} seconds of running time are spent, whatever build takes it"
     )
 
 
