@@ -252,6 +252,7 @@ def test_a_foreign_client_brings_its_trace_or_nothing(traced: Traced, traceparen
     assert second.trace_id != first.trace_id
 
 
+@pytest.mark.slow
 def test_a_run_whose_worker_was_killed_goes_on_in_a_linked_trace(
     redis_server: RedisServer, fleet_name: str, tmp_path: Path, tape: Tape
 ) -> None:

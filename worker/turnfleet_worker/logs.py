@@ -125,18 +125,22 @@ def _line(event: dict[str, Any], *, content: bool) -> str:
     if isinstance(raised, tuple) and raised[1] is not None:
         line["exception"] = traceback_text(raised[1], content=content)
     # What a program bound or added itself takes no name that is taken.
-    for name, value in {**event, **_bound(), **_span()}.items():
+    for name, value in {**_bound(), **_span(), **event}.items():
         line.setdefault(name, value)
     return json.dumps(line, default=str)
 
 
 def _bound() -> dict[str, Any]:
-    """Return what is bound here and now; `child` is the delegated run whose code this is."""
-    bound = dict(get_contextvars())
+    """Return what is bound here and now, the worker's own fields first.
+
+    `child` is the delegated run whose code this is.
+    """
+    bound = get_contextvars()
     identity = current_run_identity()
     if identity is not None and identity.parent_run_id is not None:
-        bound["child"] = identity.run_id
-    return bound
+        bound = {**bound, "child": identity.run_id}
+    # Contexts have no order, and a line is read by people, too.
+    return {name: bound[name] for name in (*_NAMES, *sorted(bound.keys() - set(_NAMES))) if name in bound}
 
 
 def _fields() -> dict[str, Any]:
@@ -181,7 +185,7 @@ def _text(formatter: type[ColorFormatter], *, content: bool) -> type[ColorFormat
         def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
             fields = _fields()
             # Not `worker`: the whole log is one's, and its first lines say whose.
-            shown = " ".join(f"{name}={_value(fields[name])}" for name in _NAMES if name in fields and name != "worker")
+            shown = " ".join(f"{name}={_value(value)}" for name, value in fields.items() if name != "worker")
             message = super().formatMessage(record)
             return f"{message} [{shown}]" if shown else str(message)
 
