@@ -6,8 +6,10 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+import httpx
 import pytest
 import redis
+from support.browser import browser
 from support.pages import Shop
 from support.redis_server import RedisServer, free_port
 from support.waiting import eventually
@@ -31,15 +33,64 @@ async def tasks() -> int:
 def test_the_page_from_the_fleet_to_a_reader_that_comes_back(tmp_path: Path, own_redis_url: str) -> None:
     """Two readings with a decision in between: together they have each event once."""
     port = free_port()
-    with Shop("docs/how-to/fastapi.md", tmp_path, redis_url=own_redis_url, addresses={"8000": str(port)}) as shop:
+    with Shop(
+        "docs/how-to/fastapi.md",
+        tmp_path,
+        redis_url=own_redis_url,
+        addresses={"8000": str(port)},
+        only=(
+            "myfleet.py",
+            "worker",
+            "service.py",
+            "server",
+            "listen.py",
+            "first reading",
+            "what first reading prints",
+            "approval",
+            "second reading",
+            "what second reading prints",
+        ),
+    ) as shop:
         shop.write("myfleet.py", "service.py", "listen.py")
         with shop.running("worker"), shop.running("server"):
             eventually(lambda: _answers(port), 40, what="the service")
             shop.shell("first reading")
             shop.shell("approval")
             shop.shell("second reading")
+            assert httpx.put(f"http://127.0.0.1:{port}/letters/letter-1", json={"wish": "Another."}).status_code == 409
+            assert httpx.get(f"http://127.0.0.1:{port}/letters/letter-2/events").status_code == 404
+            assert httpx.get(f"http://127.0.0.1:{port}/letters/no letter/events").status_code == 404
 
 
+@pytest.mark.slow
+def test_a_browser_comes_back_after_the_service_was_away(tmp_path: Path, own_redis_url: str) -> None:
+    """The service restarts while the page is open: the page goes on where it stood, and shows nothing twice."""
+    port = free_port()
+    with (
+        browser() as window,
+        Shop(
+            "docs/how-to/fastapi.md",
+            tmp_path,
+            redis_url=own_redis_url,
+            addresses={"8000": str(port)},
+            only=("myfleet.py", "worker", "service.py", "server", "page.html"),
+        ) as shop,
+    ):
+        shop.write("myfleet.py", "service.py", "page.html")
+        with shop.running("worker"), Fleet(own_redis_url) as fleet:
+            run = fleet.run("letter-1")
+            with shop.running("server"):
+                eventually(lambda: _answers(port), 40, what="the service")
+                _put(port, "letter-1")
+                window.open(f"http://127.0.0.1:{port}/?letter=letter-1")
+                window.wait_for("May it send this? Dear Ada, good morning!")
+            with shop.running("server"):
+                run.resume({run.interrupts()[0].id: Approve()})
+                window.wait_for("It is on its way to Ada.")
+                assert window.text.count("May it send this?") == 1
+
+
+@pytest.mark.slow
 def test_200_clients_that_go_away_at_once_leave_nothing_and_cancel_nothing(
     tmp_path: Path, own_redis: RedisServer
 ) -> None:
