@@ -1,13 +1,14 @@
 """The example's fleet: one model, one tool. `celery -A myfleet worker` runs it, `celery -A myfleet flower` watches it.
 
 Settings come from the environment: TURNFLEET_REDIS_URL, TURNFLEET_NAME, APPROVAL_ABOVE, SUPPORT_MODEL, DRAIN_SECONDS,
-RULE_MODEL_SECONDS. docker-compose.yml sets them, .env.example explains them.
+RULE_MODEL_SECONDS, TURNFLEET_SIGNING_KEYS. docker-compose.yml sets them, .env.example explains them.
 """
 
 import os
 
 from refunds import RefundRule
 
+from turnfleet import SigningKeys
 from turnfleet_worker import Registry, Reject, WorkerSettings, create_app
 
 APPROVAL_ABOVE = float(os.environ.get("APPROVAL_ABOVE", "50"))
@@ -34,5 +35,6 @@ app = create_app(
     registry,
     os.environ["TURNFLEET_REDIS_URL"],
     name=os.environ.get("TURNFLEET_NAME", "default"),
+    signing=SigningKeys.from_environment(),
     settings=WorkerSettings(drain_seconds=float(os.environ.get("DRAIN_SECONDS", "20"))),
 )

@@ -6,7 +6,7 @@ Exit code 0 when it completed or waits, 1 when it ended otherwise. REFUND_AMOUNT
 import os
 import sys
 
-from turnfleet import Fleet, PlanSpec
+from turnfleet import Fleet, PlanSpec, SigningKeys
 
 PLAN = PlanSpec(name="support", instructions="Help customers, briefly.", model="support", tools=("refund",))
 
@@ -14,7 +14,8 @@ PLAN = PlanSpec(name="support", instructions="Help customers, briefly.", model="
 def main() -> int:
     """Enqueue, listen, and say what to do next."""
     amount = os.environ.get("REFUND_AMOUNT", "20")
-    with Fleet(os.environ["TURNFLEET_REDIS_URL"], name=os.environ.get("TURNFLEET_NAME", "default")) as fleet:
+    url, name = os.environ["TURNFLEET_REDIS_URL"], os.environ.get("TURNFLEET_NAME", "default")
+    with Fleet(url, name=name, signing=SigningKeys.from_environment()) as fleet:
         run = fleet.enqueue(PLAN, f"Please refund order 1001: {amount} euros.")
         print(f"run {run.run_id}")
         for event in run.events(until="pause", timeout=120):

@@ -18,7 +18,8 @@ StartMachine = Callable[..., Machine]
 @pytest.fixture(scope="session")
 def variables() -> dict[str, str]:
     """Give .env.example as a person fills it in: a value for whatever is empty and required."""
-    filled = {name: secrets.token_hex(16) for name in ("REDIS_PASSWORD", "FLOWER_PASSWORD")}
+    roles = [f"REDIS_{role}_PASSWORD" for role in ("PRODUCER", "WORKER", "MONITOR")]
+    filled = {name: secrets.token_hex(16) for name in ("REDIS_PASSWORD", "FLOWER_PASSWORD", *roles)}
     return {**example_variables(), **filled, "FLOWER_USER": "ann"}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from compose.composition import COMPOSE, ROOT, seconds, services, stop_grace
+from compose.composition import COMPOSE, ROOT, document, seconds, stop_grace
 from support.redis_server import free_port, server_binary
 
 from compose import dockerfile
@@ -40,7 +40,8 @@ class Machine:
 
     def __init__(self, folder: Path, variables: Mapping[str, str], *, binaries: Path | None = None) -> None:
         self.folder = folder
-        self.services = services(variables)
+        self._whole = document(variables)
+        self.services: dict[str, dict[str, Any]] = self._whole["services"]
         self.redis_port = free_port()
         self.flower_port = free_port()
         self.metrics_port = free_port()
@@ -118,8 +119,13 @@ class Machine:
 
     @property
     def redis_url(self) -> str:
-        """The run store's URL as the services have it, password included."""
-        return self.environment("worker")["TURNFLEET_REDIS_URL"]
+        """The run store's URL as producers have it, password included."""
+        return self.environment("producer")["TURNFLEET_REDIS_URL"]
+
+    @property
+    def admin_url(self) -> str:
+        """The same for a person who looks after Redis."""
+        return f"redis://:{self.environment('redis')['REDISCLI_AUTH']}@127.0.0.1:{self.redis_port}/0"
 
     def environment(self, name: str) -> dict[str, str]:
         """Return a process's whole environment."""
@@ -195,6 +201,11 @@ class Machine:
                 for theirs, ours in places.items():
                     text = text.replace(theirs, ours)
                 place.write_text(text)
+        for mount in (mount for each in self.services.values() for mount in each.get("configs", ())):
+            place = self.folder / mount["target"].lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(self._whole["configs"][mount["source"]]["content"])
+            places[mount["target"]] = str(place)
         return places
 
     def _redis_tools(self) -> Path:

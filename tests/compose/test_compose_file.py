@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from compose.composition import (
@@ -14,10 +15,18 @@ from compose.composition import (
     stop_grace,
 )
 
+from turnfleet.store import Keys
+from turnfleet.wire.acl import acl_rules
 from turnfleet_worker.pool import runtime
 
 OURS = ("worker", "flower", "producer")
-SECRETS = ("REDIS_PASSWORD", "FLOWER_USER", "FLOWER_PASSWORD")
+ROLES = {"producer": "producer", "worker": "worker", "flower": "monitor"}
+SECRETS = (
+    "REDIS_PASSWORD",
+    *(f"REDIS_{role.upper()}_PASSWORD" for role in ROLES.values()),
+    "FLOWER_USER",
+    "FLOWER_PASSWORD",
+)
 PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
 
 
@@ -50,6 +59,22 @@ def test_every_variable_is_explained() -> None:
     blocks = (COMPOSE / ".env.example").read_text().split("\n\n")
     unexplained = [block for block in blocks if re.search(r"^#?\w+=", block, re.MULTILINE) and block[:2] != "# "]
     assert unexplained == []
+
+
+def test_each_service_is_a_user_with_the_least_that_it_needs(variables: dict[str, str]) -> None:
+    """The rules are those of `turnfleet acl`, for the fleet of this name; nobody but a person is the default user."""
+    whole = document({**variables, "FLEET_NAME": "shop"})
+    users = dict(line.split(" ", 2)[1:] for line in whole["configs"]["users.acl"]["content"].splitlines())
+    rules = acl_rules(Keys("shop"))
+    assert users == {
+        "default": f"on >{variables['REDIS_PASSWORD']} ~* &* +@all",
+        **{role: f"reset on >{variables[f'REDIS_{role.upper()}_PASSWORD']} {rules[role]}" for role in rules},
+    }
+    logins = {name: urlsplit(whole["services"][name]["environment"]["TURNFLEET_REDIS_URL"]) for name in ROLES}
+    assert {name: login.username for name, login in logins.items()} == ROLES
+    assert whole["services"]["redis"]["configs"] == [
+        {"source": "users.acl", "target": "/usr/local/etc/redis/users.acl"}
+    ]
 
 
 def test_workers_can_be_scaled(composed: dict[str, dict[str, Any]]) -> None:

@@ -83,7 +83,7 @@ def test_a_refund_above_the_limit_waits_for_the_person_whom_the_producer_names(s
 def test_the_run_store_keeps_what_it_is_given(start_machine: StartMachine, variables: dict[str, str]) -> None:
     """Append-only file synced each second, nothing evicted, nothing without the password; the data outlives a stop."""
     machine = start_machine("redis")
-    with redis.Redis.from_url(machine.redis_url, decode_responses=True) as client:
+    with redis.Redis.from_url(machine.admin_url, decode_responses=True) as client:
         wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
         assert {name: client.config_get(name)[name] for name in wanted} == wanted
         assert client.config_get("maxmemory") == {"maxmemory": str(1024**3)}
@@ -95,7 +95,7 @@ def test_the_run_store_keeps_what_it_is_given(start_machine: StartMachine, varia
     assert machine.stop("redis") == 0
     machine.start("redis")
     eventually(lambda: machine.healthy("redis"), what="the health of redis after its restart")
-    with redis.Redis.from_url(machine.redis_url, decode_responses=True) as client:
+    with redis.Redis.from_url(machine.admin_url, decode_responses=True) as client:
         assert client.get("kept") == "yes"
 
 
