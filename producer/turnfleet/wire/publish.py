@@ -10,11 +10,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
-
-from celery import Celery
-from kombu import Connection
-from kombu.exceptions import KombuError
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from turnfleet.errors import FleetUnavailable
 from turnfleet.store.keys import validate_id
@@ -27,6 +24,10 @@ from turnfleet.wire.shown import Shown
 from turnfleet.wire.signed import sign_envelope
 from turnfleet.wire.signing import SigningKeys
 from turnfleet.wire.trace_context import current_headers, headers_of
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from kombu import Connection
 
 _MAX_IDLE: Final = 8
 _BATCH: Final = 200
@@ -44,7 +45,7 @@ def task_id(run_id: str, number: int) -> str:
 class _Line:
     """A connection to the broker with the producer on it; one thread at a time."""
 
-    connection: Connection
+    connection: "Connection"
     producer: Any  # kombu's Producer: its published types do not know batch() yet
     driver_type: str
     sent_events: Any
@@ -73,7 +74,7 @@ class Publisher:
 
     def __init__(
         self,
-        source: Celery | str,
+        source: "Celery | str",
         fleet: str,
         *,
         timeout: float = 5.0,
@@ -83,15 +84,20 @@ class Publisher:
         self.fleet = validate_id("fleet name", fleet)
         self._signing = signing
         self._timeout = timeout
-        if isinstance(source, str):
-            self._app = producer_app(source, fleet, key_prefix)
-            # Not the app's: there the environment of the service's own Celery would win.
-            self._url: str | None = celery_settings(fleet, source, key_prefix)["broker_url"]
-        else:
-            self._app = source
-            self._url = None
+        self._source = source
+        self._key_prefix = key_prefix
+        # Not the app's: there the environment of the service's own Celery would win.
+        self._url: str | None = (
+            celery_settings(fleet, source, key_prefix)["broker_url"] if isinstance(source, str) else None
+        )
         self._idle: deque[_Line] = deque()
         self._pid = os.getpid()
+
+    @cached_property
+    def _app(self) -> "Celery":
+        if isinstance(self._source, str):
+            return producer_app(self._source, self.fleet, self._key_prefix)
+        return self._source
 
     def publish(self, offer: Offer, envelope: Envelope) -> None:
         """Publish one offer; raises as `publish_many` does."""
@@ -124,6 +130,8 @@ class Publisher:
                 for offer, envelope in messages:
                     self._send(line, offer, envelope)
         except BaseException as error:
+            from kombu.exceptions import KombuError  # noqa: PLC0415 - loaded by now, with the connection
+
             # What the socket still holds is unknown: no later message may read it.
             connection.collect()
             if isinstance(error, (KombuError, OSError, *connection.connection_errors, *connection.channel_errors)):
