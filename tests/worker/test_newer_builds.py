@@ -49,8 +49,13 @@ def test_whatever_keeps_a_plan_from_being_bound_is_a_plan_error() -> None:
     def factory() -> Any:
         raise KeyError("PROVIDER_KEY")
 
-    with pytest.raises(PlanError, match="cannot be bound here: KeyError: 'PROVIDER_KEY'"):
+    with pytest.raises(PlanError, match="KeyError: 'PROVIDER_KEY'"):
         Plans(registry(factory)).get(plan_id(SPEC), {"name": "p", "model": "m"})
+    unusable = SPEC.model_copy(update={"response": {"type": "nonsense"}})
+    with pytest.raises(
+        PlanError, match="cannot be bound here: ResponseError: the response schema .* is no JSON Schema"
+    ):
+        Plans(registry()).get(plan_id(unusable), unusable.model_dump(mode="json", exclude_defaults=True))
 
 
 async def test_a_plan_that_cannot_be_read_is_parked_and_holds_up_nobody(shop: Shop, redis_url: str) -> None:
