@@ -53,7 +53,7 @@ def test_whatever_keeps_a_plan_from_being_bound_is_a_plan_error() -> None:
         Plans(registry(factory)).get(plan_id(SPEC), {"name": "p", "model": "m"})
     unusable = SPEC.model_copy(update={"response": {"type": "nonsense"}})
     with pytest.raises(
-        PlanError, match="cannot be bound here: ResponseError: the response schema .* is no JSON Schema"
+        PlanError, match=r"cannot be bound here: ResponseError: the response schema .* is no JSON Schema"
     ):
         Plans(registry()).get(plan_id(unusable), unusable.model_dump(mode="json", exclude_defaults=True))
 
