@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fleet.conftest import PLAN, call, steps
+from fleet.test_messages import watching
 from structlog.contextvars import bound_contextvars, get_contextvars
 from support.redis_server import RedisServer
 from support.waiting import eventually
@@ -20,7 +21,8 @@ from turnfleet import Fleet, PlanSpec
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import _Lane
 from turnfleet_worker.errors import ModelUnavailableError, SettingError
-from turnfleet_worker.logs import json_formatter, log_format, traceback_text
+from turnfleet_worker.logs import json_formatter, log_format
+from turnfleet_worker.pool.tracebacks import traceback_text
 
 SPOKEN = PlanSpec(name="spoken", model="planned", tools=("say", "shout"), delegates=("speaker",))
 PHRASE = "Queen Victoria"
@@ -111,6 +113,16 @@ def test_a_failure_has_its_traceback_and_not_the_prompt(fleet: Fleet, start: Sta
     assert raised[broken.run_id].endswith("RuntimeError: the shop is closed")
     assert raised[refused.run_id].endswith("ModelUnavailableError: model 'overloaded' gave no turn: RuntimeError")
     assert PHRASE not in worker.log
+
+
+def test_flower_is_told_no_more_than_the_log(fleet: Fleet, start: Start, redis_url: str, fleet_name: str) -> None:
+    """The traceback of a failed task travels in an event, which any client of the broker may read."""
+    start()
+    with watching(redis_url, fleet_name) as events:
+        run = fleet.enqueue(PLAN.model_copy(update={"model": "overloaded"}), PHRASE)
+        task = eventually(lambda: (seen := events.tasks.get(run.run_id)) and seen.traceback and seen)
+    assert task.traceback.endswith("ModelUnavailableError: model 'overloaded' gave no turn: RuntimeError")
+    assert PHRASE not in task.traceback
 
 
 def test_text_stays_celerys_with_the_fields_behind(fleet: Fleet, start: Start) -> None:

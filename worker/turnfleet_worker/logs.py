@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from traceback import TracebackException
 from typing import Any, Final, Literal, cast, get_args
 
 from celery.app.log import Logging
@@ -22,7 +21,8 @@ from typing_extensions import override
 
 from turnfleet.store.records import Claim
 from turnfleet_kernel.identity import current_run_identity
-from turnfleet_worker.errors import ModelError, SettingError
+from turnfleet_worker.errors import SettingError
+from turnfleet_worker.pool.tracebacks import traceback_text
 
 __all__ = ["FORMAT_VARIABLE", "FleetLogging", "LogFormat", "RunFields", "json_formatter", "labels_of"]
 
@@ -154,28 +154,6 @@ def _span() -> dict[str, str]:
         return {}
     context = span.get_span_context()
     return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
-
-
-def traceback_text(error: BaseException, *, content: bool) -> str:
-    """Return an error's traceback, with what caused it, without locals.
-
-    Unless `content`: what a `ModelError` was made of is left out, for a provider's own error may quote the prompt.
-    """
-    shown = TracebackException.from_exception(error)
-    if not content:
-        _cut(error, shown)
-    return "".join(shown.format()).rstrip("\n")
-
-
-def _cut(error: BaseException | None, shown: TracebackException | None) -> None:
-    while error is not None and shown is not None:
-        if isinstance(error, ModelError):
-            shown.__cause__ = shown.__context__ = None
-            return
-        if shown.__cause__ is not None:
-            error, shown = error.__cause__, shown.__cause__
-        else:
-            error, shown = error.__context__, shown.__context__
 
 
 def _text(formatter: type[ColorFormatter], *, content: bool) -> type[ColorFormatter]:

@@ -18,7 +18,7 @@ from structlog.contextvars import bound_contextvars
 
 from turnfleet_worker.pool.jobs import Cancelled, Job, Outcome, OutOfTime, Raised, Returned
 from turnfleet_worker.pool.request import InvokeRequest
-from turnfleet_worker.pool.tracebacks import users_part
+from turnfleet_worker.pool.tracebacks import traceback_text, users_part
 
 __all__ = ["announce_end", "announce_start"]
 
@@ -145,6 +145,7 @@ def _failed(request: InvokeRequest, error: BaseException) -> str:
     except BaseException as caught:  # noqa: BLE001 - whatever ended the run is shown
         caught.__traceback__ = users_part(caught.__traceback__)
         einfo = TraceInfo(states.FAILURE, error).handle_error_state(request.task, request.celery_context)
+    einfo.traceback = traceback_text(error, content=request.consumer.app.worker_settings.show_content)
     request.acknowledge()
     request.on_failure(einfo, return_ok=True)
     return states.FAILURE

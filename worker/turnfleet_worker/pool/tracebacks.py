@@ -1,9 +1,12 @@
-"""The part of a traceback that is worth reading: from the first line of code that is not turnfleet's own."""
+"""The part of a traceback that is worth reading, and that may be read, in logs and in Flower."""
 
+from traceback import TracebackException
 from types import TracebackType
 from typing import Final
 
-__all__ = ["users_part"]
+from turnfleet_worker.errors import ModelError
+
+__all__ = ["traceback_text", "users_part"]
 
 # What stands between a message and a user's model or tool, and says nothing of what went wrong in it.
 _BETWEEN: Final = frozenset({"turnfleet_worker", "turnfleet_kernel", "asyncio", "contextlib"})
@@ -17,3 +20,25 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
             return part
         part = part.tb_next
     return trace
+
+
+def traceback_text(error: BaseException, *, content: bool) -> str:
+    """Return an error's traceback, with what caused it, without locals.
+
+    Unless `content`: what a `ModelError` was made of is left out, for a provider's own error may quote the prompt.
+    """
+    shown = TracebackException.from_exception(error)
+    if not content:
+        _cut(error, shown)
+    return "".join(shown.format()).rstrip("\n")
+
+
+def _cut(error: BaseException | None, shown: TracebackException | None) -> None:
+    while error is not None and shown is not None:
+        if isinstance(error, ModelError):
+            shown.__cause__ = shown.__context__ = None
+            return
+        if shown.__cause__ is not None:
+            error, shown = error.__cause__, shown.__cause__
+        else:
+            error, shown = error.__context__, shown.__context__
