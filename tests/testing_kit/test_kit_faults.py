@@ -18,6 +18,9 @@ def test_a_message_that_comes_twice_starts_one_run() -> None:
         fleet.settle()
         assert desk.done == ["refund 20"] * 3
         assert [run.status().attempts for run in runs] == [1, 1, 1]
+        fleet.skip(seconds=1)
+        (worker,) = fleet.workers()
+        assert (worker["counts"]["claimed"], worker["counts"]["nothing to do"]) == (3, 2)
 
 
 def test_a_lost_message_is_offered_again_when_time_passes() -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import threading
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
 from support.waiting import eventually
 from testing_kit.kit import PLAN, WAITING, Desk, refund, script
 
-from turnfleet import AsyncFleet, Fleet, RunPaused
+from turnfleet import AsyncFleet, AsyncRun, Fleet, KernelEvent, RunPaused
 from turnfleet_worker.testing import AsyncLocalFleet, LocalFleet, Person, call, local_fleet
 
 LOOK = (call("look", what="it"), "seen")
@@ -60,6 +61,10 @@ async def test_without_await_while_a_loop_runs() -> None:
         assert fleet.enqueue(PLAN, "look").result().text == "seen"
 
 
+async def _read(run: AsyncRun[Any]) -> list[KernelEvent]:
+    return [event async for event in run.events()]
+
+
 async def test_nothing_is_left_on_the_loop() -> None:
     """Not even of runs and readers that were in the middle of something, of a killed worker, or of a failed test."""
     before, readers = asyncio.all_tasks(), []
@@ -68,8 +73,7 @@ async def test_nothing_is_left_on_the_loop() -> None:
         async with local_fleet(Desk().registry, models=script(call("look", what="it"), *WAITING)) as fleet:
             run = await fleet.enqueue(PLAN, "wait")
             await fleet.settle()
-            readers.append(run.events())
-            await anext(readers[0])
+            readers.append(asyncio.ensure_future(_read(run)))
             await fleet.kill_worker()
             await fleet.enqueue(PLAN, "wait")
             await fleet.settle()
@@ -77,8 +81,8 @@ async def test_nothing_is_left_on_the_loop() -> None:
 
     with pytest.raises(ZeroDivisionError):
         await break_off()
-    assert asyncio.all_tasks() == before
-    await readers[0].aclose()
+    with pytest.raises(RuntimeError, match="this local fleet is closed"):
+        await asyncio.wait_for(readers[0], 5)
     assert asyncio.all_tasks() == before
 
 
@@ -91,7 +95,7 @@ def test_no_thread_is_left() -> None:
         fleet.settle()
         assert len(set(threading.enumerate()) - before) >= 3
         fleet.kill_worker()
-    eventually(lambda: set(threading.enumerate()) <= before)
+    eventually(lambda: set(threading.enumerate()) <= before, 5)  # their own patience is 10 seconds
 
 
 def test_what_is_left_of_a_closed_fleet_says_so() -> None:

@@ -10,6 +10,7 @@ from turnfleet_worker.pool.loop import LoopThread
 T = TypeVar("T")
 
 HALT_SECONDS: Final = 5.0
+CLOSED: Final = "this local fleet is closed: use it, and its runs, inside of its `with`"
 _END: Final[Any] = object()
 
 
@@ -35,7 +36,7 @@ class LoopCaller:
     def call(self, work: Callable[[], Awaitable[T]]) -> T:
         """Call and await `work` on the loop; give what it returns, raise what it raises."""
         if not self._open:
-            raise RuntimeError("this local fleet is closed: use it, and its runs, inside of its `with`")
+            raise RuntimeError(CLOSED)
         if self._ident == threading.get_ident():
             raise RuntimeError(
                 "this Fleet waits for the loop that it was called on: from a tool of a local fleet, call it in a plain "

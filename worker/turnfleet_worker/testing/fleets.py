@@ -96,8 +96,8 @@ class AsyncLocalFleet(_Told, AsyncFleet):
 
     async def leave(self) -> None:
         """End the fleet; its context manager does."""
-        await self.aclose()
         await self._site.close()
+        await self.aclose()
 
     def _handle(self, run_id: str, output: Any) -> AsyncLocalRun[Any]:
         return AsyncLocalRun(self._local, self._setup, run_id, output, self._site)

@@ -8,7 +8,7 @@ from turnfleet.client.follow import Following
 from turnfleet.client.line import Line
 from turnfleet.client.steps import Flow, Message
 from turnfleet.store.executor import AsyncExecutor
-from turnfleet_worker.testing.caller import LoopCaller
+from turnfleet_worker.testing.caller import CLOSED, LoopCaller
 from turnfleet_worker.testing.site import LocalSite
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ class LocalLine(AsyncLine):
         self._site = site
 
     def _open(self) -> AsyncExecutor:
+        if self._site.closed:
+            raise RuntimeError(CLOSED)
         return AsyncExecutor(self._site.client)
 
     async def _publish(self, messages: Sequence[Message]) -> None:

@@ -60,6 +60,7 @@ class LocalSite:
         self._worker: LocalWorker | None = None
         self._desk: Desk | None = None
         self.client = self.server.client()
+        self.closed = False
         self.broker.news = self._news
 
     @property
@@ -83,6 +84,7 @@ class LocalSite:
 
     async def close(self) -> None:
         """End everything that was started."""
+        self.closed = True
         await self.stop_worker(drain_seconds=0.0)
         await self.desk.close()
         await self.client.aclose()
