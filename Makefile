@@ -37,6 +37,7 @@ check: $(READY) ## Format, lint, types, architecture
 	$(BIN)/lint-imports
 	$(BIN)/python tests/tools/contract_table.py --check
 	$(BIN)/python tests/tools/reference_pages.py --check
+	$(BIN)/python tests/tools/command_line_page.py --check
 
 docs: $(READY) ## Build the documentation site into site/; a broken link fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -19,6 +19,7 @@ from turnfleet.cli.urls import broker_fault, redis_fault
 
 NOWHERE = f"redis://127.0.0.1:{free_port()}/0"
 ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "acl": (),
     "bench": (),
     "cancel": ("r1",),
     "chaos": (),

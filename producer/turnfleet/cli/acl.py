@@ -7,7 +7,7 @@ import click
 from turnfleet.cli.options import Connection, connected
 
 
-@click.command()
+@click.command(short_help="Print an ACL file: what each kind of client may do.")
 @click.option("--database", type=click.IntRange(0), default=0, show_default=True, help="The number of the database.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue of your own. Repeatable.")
 @connected

@@ -35,8 +35,9 @@ def somebody() -> str:
             """turnfleet resume ticket-1004 --edit approval:call-1 '{"amount": 40}' --role finance""",
             "approve, with other arguments",
         ),
-        ("""turnfleet resume ticket-1005 --answer ask-1 '"blue"'""", "answer a question, in JSON"),
+        ("""turnfleet resume ticket-1005 --answer question:ask-1 '"blue"'""", "answer a question, in JSON"),
     ),
+    shape={"run_id": "the run's id", "state": "its state now", "open": "the ids of what is still asked"},
     codes=(2, 3, 4, 5, 130),
 )
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids("paused"))

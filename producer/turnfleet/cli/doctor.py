@@ -31,6 +31,11 @@ _LOOKS = {
         ("turnfleet doctor", "look at all of it"),
         ("turnfleet doctor --strict --json", "for monitoring: a warning is a failure, too"),
     ),
+    shape={
+        "fleet": "the fleet's name",
+        "worst": "the worst severity: ok, unknown, warning or problem",
+        "findings": "for each: check (a stable name), severity, seen, advice",
+    },
     codes=(1, 2),
     meant={
         0: "no problem was found",

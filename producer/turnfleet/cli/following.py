@@ -30,10 +30,11 @@ Until = Literal["terminal", "pause"]
         ('turnfleet enqueue plan.json "Order 1001 arrived broken."', "print the new run's id, and come back"),
         ("turnfleet enqueue plan.json - --follow < mail.txt", "the prompt from a file; show what happens"),
         (
-            'turnfleet enqueue plan.json "Order 1001 arrived broken." --run-id ticket-1001',
+            'turnfleet enqueue plan.json "Order 1001 arrived broken." --run-id ticket-1000',
             "under an id of your own: sent twice, it is one run",
         ),
     ),
+    shape={"run_id": "the run's id", "state": "its state"},
     codes=(1, 2, 3, 5, 130, 141),
     meant={1: "with --follow: the run failed, was cancelled or expired", 5: "the run id is taken by another request"},
 )
@@ -107,6 +108,12 @@ def enqueue(
         ("turnfleet tail ticket-1001 --until pause --json", "one JSON object a line, until it ends or asks something"),
         ("turnfleet tail ticket-1001 --after 41", "go on behind event 41"),
     ),
+    shape={
+        "run_id": "whose event it is",
+        "index": "its place in the run, from 0, without a gap",
+        "kind": "what happened; what else there is depends on it (docs/reference/schemas/event.json)",
+        "time": "when, in Unix seconds",
+    },
     codes=(1, 2, 3, 4, 130, 141),
     meant={1: "the run failed, was cancelled or expired; or nothing came within --timeout"},
 )

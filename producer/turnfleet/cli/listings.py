@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from turnfleet.cli.options import Connection, connected, json_option
-from turnfleet.cli.printing import arguments_line, echo_json, echo_table, one_line, thawed
+from turnfleet.cli.printing import echo_json, echo_table, one_line, thawed
+from turnfleet.cli.shapes import INTERRUPT_SHAPE, interrupt_json, interrupt_line, status_json
 from turnfleet.cli.teaching import Taught
-from turnfleet.status import RunInterrupt, RunStatus
-from turnfleet_kernel.contracts.json import usage_to_json
+from turnfleet.status import RunStatus
 
 STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cancelled", "expired")
 
@@ -22,6 +22,7 @@ STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cance
         ("turnfleet runs --state paused", "newest first; in a pipe, fields are separated by tabs"),
         ("turnfleet runs --tenant acme --limit 200 --json", "with a cursor for the next page"),
     ),
+    shape={"runs": "for each what turnfleet show --json prints, without text", "cursor": "for --cursor; null: no more"},
     codes=(2, 3),
 )
 @click.option("--state", type=click.Choice(STATES), help="Only runs in this state.")
@@ -51,6 +52,7 @@ def runs(
     cls=Taught,
     short_help="List what waits for people.",
     examples=(("turnfleet inbox --role finance", "what somebody of finance may decide"),),
+    shape={"interrupts": "for each: " + ", ".join(INTERRUPT_SHAPE), "cursor": "for --cursor; null: no more"},
     codes=(2, 3),
 )
 @click.option("--role", help="Only what this role may decide.")
@@ -80,6 +82,7 @@ def inbox(
     cls=Taught,
     short_help="List the live workers, and what they can run.",
     examples=(("turnfleet workers", "who is alive, how busy, and what each can run"),),
+    shape={"workers": "what each of them announces: worker, version, models, tools, queues, in_flight, clock, ..."},
     codes=(2, 3),
 )
 @json_option("Print one JSON object.")
@@ -100,58 +103,6 @@ def workers(connection: Connection, json_out: bool) -> None:
         click.echo("no worker is alive; start one with: turnfleet worker --app module:registry", err=True)
 
 
-def status_json(run: RunStatus) -> dict[str, Any]:
-    """Return a status as JSON, times as ISO 8601."""
-    return {
-        "run_id": run.run_id,
-        "state": run.state,
-        "plan_id": run.plan_id,
-        "plan_name": run.plan_name,
-        "queue": run.queue,
-        "priority": run.priority,
-        "thread_id": run.thread_id,
-        "tenant": run.tenant,
-        "metadata": thawed(run.metadata),
-        "attempts": run.attempts,
-        "worker": run.worker,
-        "created_at": _iso(run.created_at),
-        "started_at": _iso(run.started_at),
-        "ended_at": _iso(run.ended_at),
-        "eta": _iso(run.eta),
-        "expires_at": _iso(run.expires_at),
-        "running_seconds": run.running_seconds,
-        "interrupts": [interrupt_json(each) for each in run.interrupts],
-        "usage": None if run.usage is None else usage_to_json(run.usage),
-        "error": run.error,
-        "cancel_reason": run.cancel_reason,
-        "missing": thawed(run.missing),
-        "next_index": run.next_index,
-    }
-
-
-def interrupt_json(interrupt: RunInterrupt) -> dict[str, Any]:
-    """Return an open interrupt as JSON."""
-    return {
-        "run_id": interrupt.run_id,
-        "id": interrupt.id,
-        "kind": interrupt.kind,
-        "tool": interrupt.tool,
-        "arguments": thawed(interrupt.arguments),
-        "question": interrupt.question,
-        "schema": thawed(interrupt.schema),
-        "digest": interrupt.digest,
-        "roles": list(interrupt.roles),
-        "expires_at": _iso(interrupt.expires_at),
-    }
-
-
-def interrupt_line(interrupt: RunInterrupt) -> str:
-    """Say on one line what is asked."""
-    if interrupt.question is not None:
-        return one_line(interrupt.question)
-    return f"{interrupt.tool}  {arguments_line(interrupt.arguments or {})}".strip()
-
-
 def _about(run: RunStatus) -> str:
     if run.error:
         return run.error
@@ -166,10 +117,6 @@ def _names(body: Mapping[str, Any], what: str) -> str:
 
 def _when(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def _say_more(cursor: str | None) -> None:

@@ -6,9 +6,9 @@ import click
 
 from turnfleet.cli import failures
 from turnfleet.cli.completion import run_ids
-from turnfleet.cli.listings import interrupt_line, status_json
 from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json, safe
+from turnfleet.cli.shapes import STATUS_SHAPE, interrupt_line, status_json
 from turnfleet.cli.teaching import Taught
 
 
@@ -20,6 +20,7 @@ from turnfleet.cli.teaching import Taught
         ("turnfleet show ticket-1001 --json", "the same for a program"),
         ("turnfleet show -- -odd-", "an id that begins with a dash goes after --"),
     ),
+    shape={**STATUS_SHAPE, "text": "what the completed run answered"},
     codes=(2, 3, 4),
 )
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids())
@@ -55,6 +56,7 @@ def show(connection: Connection, run_id: str, json_out: bool) -> None:
             "all that failed",
         ),
     ),
+    shape={"run_id": "the run's id", "state": "its state now"},
     codes=(2, 3, 4, 5),
     meant={5: "the run has not failed"},
 )
@@ -77,6 +79,7 @@ def retry(connection: Connection, run_id: str, json_out: bool) -> None:
     cls=Taught,
     short_help="Cancel a run.",
     examples=(('turnfleet cancel ticket-1003 --reason "the customer withdrew"', "no further tool starts after this"),),
+    shape={"run_id": "the run's id", "cancelled": "whether it had not ended before", "state": "its state now"},
     codes=(1, 2, 3, 4),
     meant={1: "it had ended before"},
 )
