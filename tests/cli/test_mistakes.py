@@ -119,7 +119,7 @@ def test_a_url_that_makes_no_sense_is_usage_and_is_not_repeated(name: str, optio
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CONNECTED if name not in {"demo", "dev", "doctor", "preflight", "worker"}]
+    "name", [name for name in CONNECTED if name not in {"acl", "demo", "dev", "doctor", "preflight", "worker"}]
 )
 def test_a_fleet_that_is_not_there_is_said_in_one_line(name: str) -> None:
     """Exit code 3 and where it was looked for."""
