@@ -119,6 +119,16 @@ def test_an_ignored_message_is_acknowledged_without_start_or_end(
     assert shared_events.shown(run_id) == "REJECTED"
 
 
+def test_a_run_that_was_lost_at_work_is_shown_as_to_be_retried(
+    floor: Bench, shared_events: EventWatch, run_id: str
+) -> None:
+    """A host that finds its claim gone raises Ignore after the accept: no success, and no start that never ends."""
+    floor.send(run_id, ending="ignore")
+    shared_events.wait_for(run_id, "task-retried")
+    assert shared_events.kinds(run_id) == ["task-received", "task-started", "task-retried"]
+    assert shared_events.shown(run_id) == "RETRY"
+
+
 def test_a_failure_before_the_accept_is_acknowledged_too(floor: Bench, shared_events: EventWatch, run_id: str) -> None:
     """As Celery does for any failed task: the message is not delivered again and again."""
     floor.send(run_id, claim=False, ending="raise")
