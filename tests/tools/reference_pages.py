@@ -22,6 +22,7 @@ import turnfleet_kernel.errors
 import turnfleet_kernel.testing
 import turnfleet_worker
 import turnfleet_worker.errors
+import turnfleet_worker.testing
 from turnfleet import wire
 from turnfleet_worker import WorkerSettings, create_app
 
@@ -114,13 +115,13 @@ def python_page(title: str, module: ModuleType, said: str) -> str:
         parts += [f"## {heading}", ""] if names else []
         parts += [line for each in names for line in (f"::: {name}.{each}", "")]
     if guests:
-        where = "[turnfleet_kernel](turnfleet_kernel.md)"
-        parts += [
-            "## From the kernel",
-            "",
-            f"{_listed(guests)} can be imported from here, and are described with {where}.",
-            "",
-        ]
+        testing = [each for each in guests if each in turnfleet_kernel.testing.__all__]
+        pages = {
+            "turnfleet_kernel": [each for each in guests if each not in testing],
+            "turnfleet_kernel_testing": testing,
+        }
+        told = [f"{_listed(names)}: see [{page}]({page}.md)." for page, names in pages.items() if names]
+        parts += ["## From the kernel, and here too", "", *told, ""]
     if errors:
         parts += ["## Errors", "", f"{_listed(errors)}: see [errors](errors.md).", ""]
     return "\n".join(parts)
@@ -149,6 +150,9 @@ def pages() -> dict[str, str]:
         ),
         "turnfleet_worker.md": python_page(
             "turnfleet_worker: for fleets", turnfleet_worker, "What a fleet is made of."
+        ),
+        "turnfleet_worker_testing.md": python_page(
+            "turnfleet_worker.testing", turnfleet_worker.testing, "A whole fleet inside a test."
         ),
         "turnfleet_kernel.md": python_page(
             "turnfleet_kernel: runs in process", turnfleet_kernel, "The kernel alone, without broker or store."
