@@ -4,8 +4,18 @@ from typing import Any
 
 import pytest
 from opentelemetry import baggage, trace
+from tracing.conftest import Tape
 
-from turnfleet.wire.trace_context import Parentage, carrier_of, carrier_text, headers_of, is_trace, parentage
+from turnfleet.wire.spans import span_of
+from turnfleet.wire.trace_context import (
+    Parentage,
+    carrier_of,
+    carrier_text,
+    current_headers,
+    headers_of,
+    is_trace,
+    parentage,
+)
 
 ENQUEUE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "customer=c7"}
 RESUME = {"traceparent": "00-11111111111111111111111111111111-2222222222222222-01"}
@@ -46,11 +56,13 @@ def test_a_later_invocation_is_linked_to_the_first_trace_and_below_its_own_cause
     assert (parent(place), linked(place)) == expected
 
 
-def test_baggage_of_the_enqueue_is_there_in_every_invocation() -> None:
-    """It describes whom the run is for, which no resume changes."""
+def test_baggage_of_the_enqueue_is_there_in_every_invocation(tape: Tape) -> None:
+    """It describes whom the run is for, which no resume changes; tools and the services that they call see it."""
     for new, headers in ((True, ENQUEUE), (False, {}), (False, RESUME)):
-        place = parentage(new=new, first=FIRST, headers=headers)
-        assert baggage.get_baggage("customer", place.context) == "c7"
+        with span_of("process", {}, place=parentage(new=new, first=FIRST, headers=headers)):
+            assert current_headers()["baggage"] == "customer=c7"
+        assert baggage.get_baggage("customer") is None
+    assert len(tape.seen) == 3
 
 
 @pytest.mark.parametrize(

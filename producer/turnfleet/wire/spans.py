@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from turnfleet.wire.trace_context import Parentage
@@ -88,7 +88,7 @@ def span_of(
         yield trace.INVALID_SPAN
         return
     span = begin(name, attributes, kind=kind, place=place)
-    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+    with _within(place), trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield span
         except Exception as error:
@@ -97,6 +97,19 @@ def span_of(
         except asyncio.CancelledError:
             span.set_attribute(CUT_SHORT, value=True)
             raise
+
+
+@contextmanager
+def _within(place: Parentage | None) -> Iterator[None]:
+    """Be in the context of a place: what it carries beside a span (baggage) is there for all that is done."""
+    if place is None:
+        yield
+        return
+    token = context.attach(place.context)
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 def fail(span: Span, error: BaseException) -> None:
