@@ -22,6 +22,7 @@ __all__ = [
     "Edit",
     "EnqueueItem",
     "EnqueueOptions",
+    "EventsLost",
     "EventsTrimmed",
     "FencedOff",
     "Fleet",

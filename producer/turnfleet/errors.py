@@ -7,6 +7,7 @@
     │   ├── UnknownRun                  no such run: never enqueued, or forgotten after its retention
     │   ├── RunIdConflict               the run id is taken by another request
     │   ├── IllegalTransition           the run's state does not allow it; nothing changed
+    │   ├── EventsLost                  a failover lost events that a reader has had; begin anew
     │   ├── EventsTrimmed               the events asked for left the bounded log; read from `first_index`
     │   ├── RunPaused                   a person must decide first (`interrupts`)
     │   ├── RunEnded                    the run ended without an outcome
@@ -44,6 +45,7 @@ __all__ = [
     "BadSignature",
     "ClaimLost",
     "DecisionError",
+    "EventsLost",
     "EventsTrimmed",
     "FencedOff",
     "FleetUnavailable",
@@ -135,6 +137,19 @@ class EventsTrimmed(RunError):
             f"read from after={first_index - 1}, or read the run's status and result",
         )
         self.first_index = first_index
+
+
+class EventsLost(RunError):
+    """The run's log ends before what the reader has had: a failover lost it. `next_index` is where it goes on."""
+
+    def __init__(self, run_id: str, had: int, next_index: int) -> None:
+        super().__init__(
+            run_id,
+            f"run {run_id!r}: events up to index {had} were read, but its log ends before index {next_index}: "
+            "a failover lost the others, and what comes in their place may differ; "
+            f"read anew from after=-1, or go on from after={next_index - 1}",
+        )
+        self.next_index = next_index
 
 
 class RunPaused(RunError):

@@ -5,16 +5,18 @@ The loss is made to the byte: the fleet's keys are put back to an earlier moment
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from faults.lost_writes import LostWrites
-from store.kit import ending
+from store.kit import ending, event
 from worker.conftest import Shop
 from worker.kit import dying_worker, outcome
 
-from turnfleet.errors import ClaimLost, StepGap
+from turnfleet import AsyncFleet
+from turnfleet.errors import ClaimLost, EventsLost, StepGap
 from turnfleet.store import commands
 from turnfleet.store.records import Claim, NewDecision, NotClaimed
 from turnfleet_kernel import ModelTurn, PlanSpec, ToolRequest, UsageDelta
@@ -193,3 +195,26 @@ async def test_a_decision_repeated_after_a_loss_is_no_conflict(shop: Shop, lost:
             await lost.fall_back()
         assert (await shop.executor.execute(decide)).state == "queued"
     assert (await shop.journal()).count("decision") == 1
+
+
+async def test_a_reader_ahead_of_the_log_is_told(shop: Shop, lost: LostWrites, redis_url: str) -> None:
+    """It does not wait in silence until the run has passed its place again, with other events than it has had."""
+    await shop.enqueue(SPEC)
+    claim = await shop.claim()
+
+    async def say(seq: int) -> None:
+        events = [event(claim.run_id, seq - 1, "text_delta", text="a word")]
+        await shop.executor.execute(commands.step(shop.keys, claim, seq=seq, events=events))
+
+    await say(1)
+    await lost.save()
+    await say(2)
+    async with AsyncFleet(redis_url, name=shop.keys.fleet, shards=shop.keys.shards, poll_interval=0.05) as fleet:
+        async with aclosing(fleet.run(claim.run_id).events()) as reader:
+            assert [(await anext(reader)).index, (await anext(reader)).index] == [0, 1]
+            await lost.fall_back()
+            with pytest.raises(EventsLost, match=r"up to index 1 .* before index 1") as told:
+                await anext(reader)
+        async with aclosing(fleet.run(claim.run_id).events(after=told.value.next_index - 1)) as reader:
+            await say(2)
+            assert (await anext(reader)).index == 1

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from producer.kit import event
@@ -9,6 +10,7 @@ from producer.kit import event
 from turnfleet.client.follow import Cursor, follow_events, read_message
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Emit, Execute, Listen
+from turnfleet.errors import EventsLost
 from turnfleet.store import Keys
 from turnfleet.store.command import dump
 from turnfleet.store.records import EventsPage
@@ -34,11 +36,13 @@ def _nth(index: int) -> dict[str, Any]:
     return event("r", index, "text_delta", text=str(index))
 
 
-@given(moments, st.integers(-1, 5))
-def test_the_reader_sees_the_log_whatever_the_channel_does(drawn: list[tuple[int, list[bytes]]], after: int) -> None:
+@given(moments, st.integers(-1, 5), st.integers(0, 3))
+def test_the_reader_sees_the_log_whatever_the_channel_does(
+    drawn: list[tuple[int, list[bytes]]], after: int, more: int
+) -> None:
     """Every event after `after`, once, in order; then the end, because the state is terminal and all was read."""
-    total = sum(gained for gained, _ in drawn)
-    length, coming, heard = 0, list(drawn), list[bytes]()
+    length, coming, heard = after + 1 + more, list(drawn), list[bytes]()
+    total = length + sum(gained for gained, _ in drawn)
     seen: list[int] = []
     reading = follow_events(SETUP, "r", after=after)
     reply: Any = None
@@ -66,6 +70,15 @@ def test_the_reader_sees_the_log_whatever_the_channel_does(drawn: list[tuple[int
     else:
         raise AssertionError("the reader did not come to an end")
     assert seen == list(range(after + 1, total))
+
+
+def test_a_log_that_ends_before_what_was_read_is_no_reason_to_wait() -> None:
+    """Also for a reader that comes back with the index of an event that a failover has lost."""
+    reading = follow_events(SETUP, "r", after=3)
+    next(reading)
+    with pytest.raises(EventsLost) as told:
+        reading.send(EventsPage((), 0, 3, "running"))
+    assert told.value.next_index == 3
 
 
 def test_a_cursor_gives_only_what_follows_on() -> None:

@@ -154,7 +154,8 @@ class Run(Generic[T]):
 
         Ends with the run's end, with `until="pause"` also when it pauses. `timeout`: seconds without an event, then
         TimeoutError. Come back after a disconnect with `after=` the last index you had. Raises `UnknownRun`, and
-        `EventsTrimmed` when the next event has left the run's bounded log.
+        `EventsTrimmed` when the next event has left the run's bounded log, `EventsLost` when the log is shorter than
+        what was read before.
         """
         following = follow_events(self._setup, self.run_id, after=after, until=until, timeout=timeout)
         return self._line.follow(self._setup.keys.events(self.run_id), following)

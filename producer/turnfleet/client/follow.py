@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Emit, Execute, Listen
+from turnfleet.errors import EventsLost
 from turnfleet.store import commands
 from turnfleet.store.records import Snapshot
 from turnfleet.store.transitions import PAUSED, TERMINAL_STATES
@@ -60,13 +61,17 @@ def follow_events(
 
     It is over when its state is terminal (`until="pause"`: or paused) and every event was emitted. A terminal event
     alone does not end it: a failed run may be retried and go on. `timeout`: seconds without an event; then
-    TimeoutError. Raises `UnknownRun`, and `EventsTrimmed` when the next event has left the log.
+    TimeoutError. Raises `UnknownRun`, `EventsTrimmed` when the next event has left the log, and `EventsLost` when the
+    log ends before `after`.
     """
     ends = TERMINAL_STATES | {PAUSED} if until == "pause" else TERMINAL_STATES
     cursor = Cursor(after)
     heard = time.monotonic()
     while True:
         page = yield Execute(commands.read_events(setup.keys, run_id, after=cursor.last, count=BATCHES))
+        if cursor.last >= page.next_index:
+            # Waiting until the log is as long again would pass over what then stands there instead.
+            raise EventsLost(run_id, cursor.last, page.next_index)
         for event in cursor.follow_on(page.events):
             yield Emit(event_from_json(event))
             heard = time.monotonic()
