@@ -207,6 +207,38 @@ def test_a_run_that_nobody_traced_links_to_its_first_invocation(traced: Traced) 
     """)
 
 
+def test_a_run_that_the_sweep_publishes_is_in_the_trace_of_its_enqueue(traced: Traced, tape: Tape) -> None:
+    """Its time had not come when it was enqueued: the message is a worker's, the trace the client's."""
+    run = traced.fleet.enqueue(PLAN, steps("hello"), countdown=0.2)
+    run.result(timeout=30)
+    assert traced.draw(run, tape) == lines("""
+        enqueue turnfleet.F
+          process turnfleet.F state=completed
+            invoke_agent planned state=completed
+              chat planned
+    """)
+
+
+def test_a_retried_run_is_below_the_retry_and_linked(traced: Traced, tape: Tape) -> None:
+    """It goes on from its journal, and fails here once more."""
+    run = traced.fleet.enqueue(PLAN, steps([call("note", text="x")], {"fail": "no"}))
+    eventually(lambda: run.status().state == "failed")
+    traced.spans(run.run_id)
+    run.retry()
+    assert traced.draw(run, tape, claims=2) == lines("""
+        enqueue turnfleet.F
+          process turnfleet.F state=failed FAILED RuntimeError
+            invoke_agent planned state=failed FAILED RuntimeError
+              chat planned
+              execute_tool note
+              chat planned FAILED RuntimeError
+        retry
+          process turnfleet.F state=failed -> enqueue turnfleet.F FAILED RuntimeError
+            invoke_agent planned state=failed FAILED RuntimeError
+              chat planned FAILED RuntimeError
+    """)
+
+
 def test_a_cancelled_run_ends_its_spans(traced: Traced, tape: Tape) -> None:
     """What was under way was cut short, and is no error."""
     run = traced.fleet.enqueue(PLAN, steps([call("wait_for", key=f"never:{traced.name}")], "the end"))
