@@ -7,8 +7,10 @@ from typing import Final, Literal, TypeAlias
 
 from turnfleet.errors import InvalidId
 
-_ID: Final = re.compile(r"[A-Za-z0-9._:@-]{1,200}")
-_FLEET: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+ID_PATTERN: Final = "[A-Za-z0-9._:@-]{1,200}"
+FLEET_PATTERN: Final = "[A-Za-z0-9._-]{1,64}"
+_ID: Final = re.compile(ID_PATTERN)
+_FLEET: Final = re.compile(FLEET_PATTERN)
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]{0,64}")
 
 Kind: TypeAlias = Literal["run id", "thread id", "tenant", "fleet name", "key prefix"]
@@ -27,7 +29,8 @@ def validate_id(kind: Kind, value: str) -> str:
             pattern, rule = _PREFIX, "use up to 64 letters, digits or ._:-"
         case _:
             pattern, rule = _ID, "use 1 to 200 letters, digits or ._:@-"
-    if pattern.fullmatch(value) is None:
+    given: object = value  # a caller without a type checker may hand in anything
+    if not isinstance(given, str) or pattern.fullmatch(given) is None:
         raise InvalidId(kind, value, rule)
     return value
 

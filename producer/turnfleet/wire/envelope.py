@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from turnfleet.errors import InvalidEnvelope
-from turnfleet.store.keys import validate_id
+from turnfleet.store.keys import FLEET_PATTERN, ID_PATTERN, validate_id
 from turnfleet.store.records import NewRun, Offer
 from turnfleet.wire.broker import DEFAULT_PRIORITY, HIGHEST_PRIORITY, default_queue
 from turnfleet.wire.limits import LATEST
@@ -25,10 +25,16 @@ VERSION: Final = VERSIONS.current
 _MILLISECONDS: Final = 1000
 _UNKNOWN: Final = "0" * 64
 
-RunId = Annotated[str, AfterValidator(lambda value: validate_id("run id", value))]
-ThreadId = Annotated[str, AfterValidator(lambda value: validate_id("thread id", value))]
-Tenant = Annotated[str, AfterValidator(lambda value: validate_id("tenant", value))]
-FleetName = Annotated[str, AfterValidator(lambda value: validate_id("fleet name", value))]
+
+def _told(pattern: str) -> Any:
+    """Let the schema say the rule; the validator below it says it in our words."""
+    return Field(json_schema_extra={"pattern": f"^{pattern}$"})
+
+
+RunId = Annotated[str, AfterValidator(lambda value: validate_id("run id", value)), _told(ID_PATTERN)]
+ThreadId = Annotated[str, AfterValidator(lambda value: validate_id("thread id", value)), _told(ID_PATTERN)]
+Tenant = Annotated[str, AfterValidator(lambda value: validate_id("tenant", value)), _told(ID_PATTERN)]
+FleetName = Annotated[str, AfterValidator(lambda value: validate_id("fleet name", value)), _told(FLEET_PATTERN)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 _WIRE = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
