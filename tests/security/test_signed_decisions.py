@@ -96,6 +96,22 @@ async def another_pause(site: Site, name: str) -> None:
     await decide(site, name)
 
 
+async def _append(site: Site, *entries: dict[str, Any]) -> None:
+    await site.client.rpush(site.keys.journal("r"), *map(json.dumps, entries))
+
+
+async def a_beginning_after_it(site: Site, name: str) -> None:
+    """Have a forged decision look as if it belonged to what is over."""
+    await decide_unsigned(site, name)
+    await _append(site, {"k": "opened", "transcript": [], "at": 0})
+
+
+async def the_same_decision_for_a_child(site: Site, name: str) -> None:
+    """Hand a decision to a delegated run past the run that was asked."""
+    await decide(site, name)
+    await site.rewrite("r", "decision", run="r")
+
+
 async def nonsense(site: Site, name: str) -> None:
     """Write what is no decision at all."""
     await decide(site, name)
@@ -111,6 +127,8 @@ FORGERIES: list[Callable[[Site, str], Awaitable[None]]] = [
     something_else_shown,
     without_the_role,
     another_pause,
+    a_beginning_after_it,
+    the_same_decision_for_a_child,
     nonsense,
 ]
 
@@ -140,6 +158,21 @@ async def test_a_decision_that_was_forged_is_asked_for_again(
         assert site.made == ["r:80"]
         events = [event async for event in fleet.run("r").events()]
         assert [event.index for event in events] == list(range(len(events)))
+
+
+async def test_an_approval_does_not_count_for_a_call_that_was_put_in_its_place(site: Site) -> None:
+    """The turn is bound to the pause: another tool under the same call id is asked about as what it is."""
+    async with site.fleet() as fleet, site.host() as host:
+        name = await paused(site, fleet, host)
+        await decide(site, name)
+        entries = [json.loads(entry) for entry in await site.client.lrange(site.keys.journal("r"), 0, -1)]
+        (turn,) = [entry for entry in entries if entry["k"] == "turn"]
+        await site.rewrite("r", "turn", tool_requests=[turn["tool_requests"][0] | {"name": "hasty"}])
+        result = await site.offer(host, "r")
+        assert isinstance(result, dict), result
+        assert (result["state"], site.made) == ("paused", [])
+        assert [each.tool for each in await fleet.run("r").interrupts()] == ["hasty"]
+        assert host.counts["decision refused"] == 1
 
 
 async def test_what_is_decided_when_nobody_decides_needs_no_key(site: Site) -> None:

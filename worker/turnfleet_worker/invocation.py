@@ -238,17 +238,17 @@ class Invocation:
 
     async def _pause(self, event: KernelEvent) -> Left:
         try:
-            record = await self._verified(event)
+            record, journal = await self._verified(event)
+            stored = [
+                stored_interrupt(each, self._bench.registry.policy, anew=self._admitted.must_ask(each.id))
+                for each in event.interrupts
+            ]
+            paused = self._bench.trust.sign_pauses(self.claim.run_id, journal, all_paused(record), stored)
         except (PauseRecordError, ValueError) as error:
             _log.exception("run %s cannot be paused", self.claim.run_id)
             return await self._finish(Finish("failed", None, error), index=event.index)
-        stored = [
-            stored_interrupt(each, self._bench.registry.policy, anew=self._admitted.must_ask(each.id))
-            for each in event.interrupts
-        ]
         usage = usage_to_json(self._context.usage) if self._context else None
         keys, ref, ttl_ms = self._bench.keys, self.claim.ref, self._bench.ttl_ms
-        paused = self._bench.trust.sign_pauses(self.claim.run_id, all_paused(record), stored)
         ended = await self._writer.conclude(
             lambda seq, entries, events: commands.pause(
                 keys,
@@ -265,17 +265,19 @@ class Invocation:
         asked = [json.dumps(each.payload.get("arguments", each.payload.get("question"))) for each in stored]
         return Left(ended.state, offer=ended.offer, interrupts=shown, content={"asked": asked})
 
-    async def _verified(self, event: KernelEvent) -> PauseRecord:
+    async def _verified(self, event: KernelEvent) -> tuple[PauseRecord, Sequence[Entry]]:
         """Read back what the store has, fold it, and compare it with what the kernel says the run is (DESIGN 4).
 
-        Raises `PauseRecordError`: on the day of the pause, not when a person answers.
+        Gives the record, and the journal as it was read. Raises `PauseRecordError`: on the day of the pause, not when
+        a person answers.
         """
         assert self._context is not None
         plan = self._durable
         record = record_pause(plan, self._context)
         await self._writer.flushed()
-        entries = await persist(self._bench.executor, commands.journal(self._bench.keys, self.claim.run_id))
-        entries = (*self._bench.trust.admit(record.run_id, entries).entries, *all_paused(record))
+        read = await persist(self._bench.executor, commands.journal(self._bench.keys, self.claim.run_id))
+        journal = self._bench.trust.admit(record.run_id, read).entries
+        entries = (*journal, *all_paused(record))
         folded = fold(
             entries,
             [*await self._events_since(round_start(entries)), event_to_json(event)],
@@ -292,7 +294,7 @@ class Invocation:
                 f"run {record.run_id} was not paused: its journal does not lead back to where it stood "
                 f"(different: {', '.join(differing)}); this is a fault in turnfleet or in a conversation port"
             )
-        return record
+        return record, journal
 
     async def _finish(self, finish: Finish, *, index: int | None = None) -> Left:
         event = event_to_json(finish.event) if finish.event is not None else self._make_end(finish, index)

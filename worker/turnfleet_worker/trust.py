@@ -3,6 +3,8 @@
 Decides; does not write. Without keys everything is believed.
 """
 
+import hashlib
+import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -88,13 +90,23 @@ class Trust:
             raise
 
     def sign_pauses(
-        self, run_id: str, entries: Sequence[Entry], interrupts: Sequence[StoredInterrupt]
+        self,
+        run_id: str,
+        journal: Sequence[Entry],
+        pauses: Sequence[Entry],
+        interrupts: Sequence[StoredInterrupt],
     ) -> Sequence[Entry]:
-        """Return a pause's journal entries with their proof; the root's says on what terms each may be decided."""
+        """Return a pause's journal entries with their proof.
+
+        Each is bound to the turn whose calls wait, as the `journal` has it; the root's says on what terms each
+        interrupt may be decided. Raises ValueError for what cannot be signed (text that is no Unicode).
+        """
         if self.keys is None:
-            return entries
+            return pauses
+        turns = {entry.get("run"): _fingerprint(entry) for entry in journal if entry["k"] == "turn"}
         terms = {each.id: {"roles": list(each.roles), "on_expiry": each.on_expiry} for each in interrupts}
-        return [self._sign_pause(run_id, entry if "run" in entry else {**entry, "terms": terms}) for entry in entries]
+        bound = [{**entry, "turn": turns.get(entry.get("run"))} for entry in pauses]
+        return [self._sign_pause(run_id, entry if "run" in entry else {**entry, "terms": terms}) for entry in bound]
 
     def _sign_pause(self, run_id: str, entry: Entry) -> Entry:
         assert self.keys is not None
@@ -108,10 +120,7 @@ class Trust:
         """
         if self.keys is None:
             return Admitted(tuple(entries))
-        start = next(
-            (place for place in range(len(entries) - 1, -1, -1) if _closes(entries[place])),
-            -1,
-        )
+        start = max((place for place, entry in enumerate(entries) if _closes(entry)), default=-1)
         judged = _OpenRound(self.keys, self.fleet, run_id)
         kept = tuple(entry for place, entry in enumerate(entries) if place <= start or judged.believes(entry))
         return Admitted(kept, judged.refused, frozenset(judged.decided))
@@ -124,7 +133,13 @@ class Trust:
 
 
 def _closes(entry: Entry) -> bool:
-    return "run" not in entry and entry.get("k") in {"opened", "closed"}
+    """Whether nothing decided before this entry can have an effect: the fold lets go of the round, and of all in it."""
+    return "run" not in entry and entry.get("k") == "closed"
+
+
+def _fingerprint(entry: Entry) -> str:
+    # Not canonical JSON: a turn may hold half of a surrogate pair, which that refuses.
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
 
 
 class _OpenRound:
@@ -137,11 +152,15 @@ class _OpenRound:
         self._fleet = fleet
         self._run_id = run_id
         self._asked: dict[str, _Asked] = {}
+        self._turns: dict[str | None, str] = {}
 
     def believes(self, entry: Entry) -> bool:
         """Whether this entry may be acted on."""
         try:
             match entry["k"]:
+                case "turn":
+                    self._turns[entry.get("run")] = _fingerprint(entry)
+                    return True
                 case "paused":
                     return self._paused(entry)
                 case "decision":
@@ -153,7 +172,9 @@ class _OpenRound:
             return False
 
     def _paused(self, entry: Entry) -> bool:
-        trouble = self._keys.trouble(pause_content(self._fleet, self._run_id, entry), _signature(entry))
+        trouble: str | None = self._keys.trouble(pause_content(self._fleet, self._run_id, entry), _signature(entry))
+        if trouble is None and entry["turn"] != self._turns.get(entry.get("run")):
+            trouble = "of another turn"
         own = "run" not in entry
         for interrupt in entry.get("interrupts", ()) if own else ():
             name = interrupt["id"]
@@ -178,6 +199,8 @@ class _OpenRound:
     def _trouble(self, entry: Entry, asked: _Asked | None) -> str | None:
         if asked is None:
             return "no signed pause asks about it"
+        if "run" in entry:
+            return "it goes round the run that was asked"
         proof = entry.get("proof")
         if proof is None and entry.get("by") == _EXPIRY:
             # Taken by the store's script. What it may take stands in the pause that a worker signed.
