@@ -37,6 +37,8 @@ async def test_a_thread_is_a_line(bench: Bench) -> None:
     """First come, first served; joining twice keeps the place, leaving lets the next one in."""
     keys = bench.keys
     places = [await bench(commands.thread_join(keys, "t1", run)) for run in ("a", "b", "c", "b")]
+    front = [await bench(commands.thread_in_front(keys, "t1", run)) for run in ("a", "c", "stranger")]
+    assert front == [(), ("a", "b"), ()]
     assert places == [0, 1, 2, 1]
     assert await bench(commands.thread_head(keys, "t1")) == "a"
     assert await bench(commands.thread_leave(keys, "t1", "b")) == "a"

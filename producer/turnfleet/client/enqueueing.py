@@ -99,7 +99,7 @@ def _join(setup: Setup, order: Order, thread_id: str) -> Flow[Offer | None]:
     """Join the thread's line with a run that was just recorded; give its offer if it is its turn."""
     place = yield from execute(commands.thread_join(setup.keys, thread_id, order.run_id))
     if place > 0 and order.double_text == "interrupt":
-        yield from cancel_in_front(setup, thread_id, order.run_id, place)
+        yield from cancel_in_front(setup, thread_id, order.run_id)
     head = yield from head_of(setup, thread_id)
     if head == order.run_id:
         return (yield from execute(commands.offer_now(setup.keys, order.run_id)))

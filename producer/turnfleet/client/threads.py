@@ -7,15 +7,13 @@ A producer that dies in between leaves a held run, which the sweep offers, never
 from typing import Final
 
 from turnfleet.client.setup import Setup
-from turnfleet.client.steps import Flow, execute, execute_all, publish
+from turnfleet.client.steps import Flow, execute, publish
 from turnfleet.errors import FleetUnavailable, IllegalTransition, ThreadBusy, UnknownRun
 from turnfleet.store import commands
-from turnfleet.store.paging import Position, merge_pages
 from turnfleet.store.records import Offer
-from turnfleet.store.transitions import QUEUED, TERMINAL_STATES
+from turnfleet.store.transitions import TERMINAL_STATES
 from turnfleet.wire import reoffer, sign_envelope
 
-_PAGE: Final = 200
 _INTERRUPTED: Final = "interrupted by a newer run of its thread"
 
 
@@ -48,14 +46,11 @@ def withdraw(setup: Setup, thread_id: str, run_id: str) -> Flow[None]:
         return  # a worker took it in the meantime: it ends as cancelled there
 
 
-def cancel_in_front(setup: Setup, thread_id: str, run_id: str, place: int) -> Flow[None]:
-    """Cancel every earlier run of the thread; `place` is how many there are. One that runs ends a little later."""
-    waiting = yield from _waiting(setup, thread_id, run_id, place - 1)
-    head = yield from head_of(setup, thread_id)
+def cancel_in_front(setup: Setup, thread_id: str, run_id: str) -> Flow[None]:
+    """Cancel every earlier run of the thread. One that runs ends a little later."""
+    earlier = yield from execute(commands.thread_in_front(setup.keys, thread_id, run_id))
     # From the back: a turn that is passed on by the head must not reach one of those.
-    for each in [*waiting, head]:
-        if each is None or each == run_id:
-            continue
+    for each in reversed(earlier):
         try:
             ended = yield from execute(
                 commands.cancel(setup.keys, each, reason=_INTERRUPTED, ttl_ms=setup.retention_ms)
@@ -97,20 +92,3 @@ def _is_over(setup: Setup, run_id: str) -> Flow[bool]:
     except UnknownRun:
         return True
     return snapshot.state in TERMINAL_STATES
-
-
-def _waiting(setup: Setup, thread_id: str, run_id: str, count: int) -> Flow[list[str]]:
-    """Give the thread's queued runs that are older than this one, newest first; there are about `count`."""
-    found: list[str] = []
-    before: Position | None = (yield from execute(commands.status(setup.keys, run_id))).position
-    while len(found) < count and before is not None:
-        pages = yield from execute_all(
-            [
-                commands.listing(setup.keys, shard, state=QUEUED, before=before, limit=_PAGE)
-                for shard in range(setup.keys.shards)
-            ]
-        )
-        page = merge_pages(pages, _PAGE)
-        found += [row.run_id for row in page.rows if row.thread_id == thread_id]
-        before = page.stopped
-    return found

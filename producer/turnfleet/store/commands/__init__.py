@@ -6,7 +6,7 @@ from turnfleet.store.commands.fleet import announce, announced, clock, retract, 
 from turnfleet.store.commands.looking import definition, inbox, journal, listing, outcome, read_events, status
 from turnfleet.store.commands.runs import cancel, create, delete, offer_now, resume, retry, unpark
 from turnfleet.store.commands.survey import survey
-from turnfleet.store.commands.threads import thread_head, thread_join, thread_leave
+from turnfleet.store.commands.threads import thread_head, thread_in_front, thread_join, thread_leave
 
 __all__ = [
     "announce",
@@ -39,6 +39,7 @@ __all__ = [
     "sweep",
     "sweep_lock",
     "thread_head",
+    "thread_in_front",
     "thread_join",
     "thread_leave",
     "unpark",

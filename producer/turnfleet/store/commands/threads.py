@@ -21,6 +21,12 @@ def thread_head(keys: Keys, thread_id: str) -> Command[str | None]:
     return Command("thread", key, arguments, _head)
 
 
+def thread_in_front(keys: Keys, thread_id: str, run_id: str) -> Command[tuple[str, ...]]:
+    """Give the runs in front of one in its line, in the order of their turns; none if it is not in it."""
+    key, arguments = _on_thread(keys, "front", thread_id, run_id)
+    return Command("thread", key, arguments, lambda reply: tuple(run.decode() for run in reply[2]), run_id)
+
+
 def thread_leave(keys: Keys, thread_id: str, run_id: str) -> Command[str | None]:
     """Leave the line (or not: it may have left before); give the run whose turn it is then, or None."""
     key, arguments = _on_thread(keys, "leave", thread_id, run_id)
