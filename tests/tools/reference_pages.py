@@ -73,8 +73,8 @@ def settings_page() -> str:
             "",
             "## The environment",
             "",
-            "The `turnfleet` command reads `TURNFLEET_REDIS_URL`, `TURNFLEET_BROKER_URL` and `TURNFLEET_NAME` where no",
-            "option (`--redis`, `--broker`, `--fleet`) says otherwise. `Fleet` and `create_app` do not.",
+            "The `turnfleet` command reads its fleet's addresses from the environment, see",
+            "[the command line](command-line.md). `Fleet` and `create_app` do not.",
             "",
         ]
     )
