@@ -1,6 +1,7 @@
 """What a real worker tells Prometheus: exact numbers of known work, under names that follow the conventions."""
 
 import re
+import socket
 import uuid
 from collections.abc import Callable
 
@@ -163,20 +164,14 @@ def test_a_blocked_event_loop_does_not_stop_the_scrape_and_is_seen_in_the_next(
     assert eventually(lambda: ask()["turnfleet_event_loop_worst_lag_seconds"]) > 1
 
 
-@pytest.fixture
-def taken(start_worker: StartWorker, fleet: Fleet) -> str:
-    """Give the port that a worker already serves its metrics on."""
-    start_worker(env=METERED)
-    ((_, port),) = [each["metrics"].split(":") for each in fleet.workers()]
-    return str(port)
-
-
-def test_a_port_that_is_taken_costs_the_metrics_and_not_the_worker(
-    taken: str, start_worker: StartWorker, fleet: Fleet
-) -> None:
+@pytest.mark.slow
+def test_a_port_that_is_taken_costs_the_metrics_and_not_the_worker(start_worker: StartWorker, fleet: Fleet) -> None:
     """Said in the log with what to do; the announcement has no address."""
-    second = start_worker(env={"TURNFLEET_METRICS_PORT": taken}, options=["-Q", OTHER])
-    assert "no metrics: 127.0.0.1" in second.log
-    assert "TURNFLEET_METRICS_PORT, or 0 for any free one" in second.log
-    assert fleet.enqueue(PLAN, steps("over"), queue=OTHER).result(timeout=30).text == "over"
-    assert [each["metrics"] for each in fleet.workers() if each["worker"].endswith(f":{second.pid}")] == [None]
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        worker = start_worker(env={"TURNFLEET_METRICS_PORT": str(other.getsockname()[1])})
+    assert "no metrics: 127.0.0.1" in worker.log
+    assert "TURNFLEET_METRICS_PORT, or 0 for any free one" in worker.log
+    assert fleet.enqueue(PLAN, steps("over")).result(timeout=30).text == "over"
+    assert [each["metrics"] for each in fleet.workers()] == [None]

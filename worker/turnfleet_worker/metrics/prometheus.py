@@ -69,7 +69,7 @@ class PrometheusMeter(Meter):
             return Histogram(f"turnfleet_{name}_seconds", text, labels, buckets=buckets, registry=registry)
 
         # The client library finds a labelled series under a lock, by a walk over its labels; here it is one look into a
-        # dict, a fifth of the time. There are few labels, so there are few series to remember.
+        # dict. There are few labels, so there are few series to remember.
         self._claims = cache(counter("claims", "Runs that this worker took, by why they were queued.", "why").labels)
         self._claims_lost = counter("claims_lost", "Claims of this worker that another one had taken over.")
         self._leases_lost = counter("leases_lost", "Leases that ran out, as found by this worker's sweeps.")
