@@ -89,6 +89,16 @@ def test_a_wait_for_what_nothing_will_move_ends_at_once() -> None:
         assert run.result().text == "hi"
 
 
+def test_a_run_whose_worker_was_killed_waits_for_its_lease() -> None:
+    """Which is said at once, whether or not there is another worker."""
+    for restart in (True, False):
+        with local_fleet(Desk().registry, models=script(*WAITING)) as fleet:
+            run = _enqueue(fleet)
+            fleet.settle()
+            fleet.kill_worker(restart=restart)
+            assert "its worker is gone, and its lease must run out first: fleet.skip" in _waited_in_vain(run, 5)
+
+
 def test_a_run_that_waits_without_a_word_waits_for_the_fleets_patience() -> None:
     """No test hangs."""
     with local_fleet(Desk().registry, models=script(*WAITING), patience=0.2) as fleet:
@@ -116,6 +126,7 @@ def test_a_model_that_cannot_be_made_parks_its_run() -> None:
         assert "it is parked: model 'support': its factory raised KeyError: 'tea'" in why
 
 
+@pytest.mark.slow  # it loads what speaks to the provider
 def test_a_model_without_a_stand_in_needs_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is parked, which the error says: nothing is sent to anybody."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -101,6 +101,18 @@ def test_a_new_build_takes_what_the_old_one_could_not_run() -> None:
         assert run.result().text == "up"
 
 
+async def test_a_plan_may_name_what_a_new_build_brings_as_soon_as_it_is_there() -> None:
+    """What the old build lacked a moment ago is not remembered against it."""
+    new = Desk()
+    new.registry.tool(_levitate, name="levitate")
+    plan = PlanSpec(name="support", model="support", tools=("levitate",))
+    async with local_fleet(Desk().registry, models=script("up")) as fleet:
+        with pytest.raises(PlanRejected, match="levitate"):
+            await fleet.enqueue(plan, "up")
+        await fleet.start_worker(new.registry)
+        assert (await (await fleet.enqueue(plan, "up")).result()).text == "up"
+
+
 def _levitate() -> str:
     """Float."""
     return "up"

@@ -146,7 +146,7 @@ def test_many_runs_at_once() -> None:
         async with local_fleet(Desk().registry, models=script(*LOOK), concurrency=10) as fleet:
             assert isinstance(fleet, AsyncLocalFleet)
             runs = await fleet.enqueue_many([(PLAN, f"look {number}") for number in range(count)])
-            outcomes = await asyncio.gather(*(run.result() for run in runs))
+            outcomes = await asyncio.gather(*(run.result(60) for run in runs))
             assert [outcome.text for outcome in outcomes] == ["seen"] * count
 
     asyncio.run(main(50))

@@ -54,11 +54,11 @@ def test_without_fakeredis(monkeypatch, request):
 """
 
 
-def _pytest(folder: Path, source: str, *options: str) -> str:
+def _pytest(folder: Path, source: str) -> str:
     """Run a suite of its own with a strict eye on warnings; give what it printed."""
     (folder / "test_it.py").write_text(textwrap.dedent(source))
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_turnfleet", *options, str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_turnfleet", str(folder)]
     # Without the other plugins of this environment, which load what they like.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -68,8 +68,8 @@ def _pytest(folder: Path, source: str, *options: str) -> str:
 
 
 def test_a_suite_that_uses_it(tmp_path: Path) -> None:
-    """Fleets are started by a call, and end with their test; in several processes as well."""
-    assert "2 passed" in _pytest(tmp_path, USES_IT, "-p", "xdist", "-n", "1")
+    """Fleets are started by a call, and end with their test."""
+    assert "2 passed" in _pytest(tmp_path, USES_IT)
 
 
 def test_a_suite_that_does_not_use_it(tmp_path: Path) -> None:

@@ -209,6 +209,11 @@ class Registry:
         )
         return other
 
+    @property
+    def threads_at_work(self) -> int:
+        """How many plain functions are being called."""
+        return self._threads.at_work
+
     def close(self) -> None:
         """Let the threads of plain functions end as soon as they are idle."""
         self._threads.close()

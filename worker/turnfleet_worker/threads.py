@@ -46,6 +46,12 @@ class DaemonThreads:
             raise
         return waiter.result()
 
+    @property
+    def at_work(self) -> int:
+        """How many calls have, or wait for, a thread."""
+        with self._changed:
+            return self._threads - self._idle + len(self._calls)
+
     def close(self) -> None:
         """Let idle threads end now, and others with their call; a call that comes later has a thread all the same."""
         with self._changed:

@@ -54,6 +54,7 @@ class AsyncLocalFleet(_Told, AsyncFleet):
         super().__init__(
             URL, name=site.keys.fleet, shards=settings.shards, retention_seconds=settings.retention_seconds
         )
+        self._setup = _at_once(self._setup)
         self._site = site
         self._local = LocalLine(site)
         self._line = self._local

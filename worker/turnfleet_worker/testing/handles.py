@@ -91,19 +91,22 @@ class AsyncLocalRun(AsyncRun[T]):
     async def _hopeless(self, seconds: float) -> bool:
         """Say whether nothing in the fleet will move the run within so many seconds."""
         status = await self.status()
-        if status.state != "queued":
+        if status.state not in {"queued", "running"}:
             return status.state == "parked"
         if not self._site.working:
             return True
         if self._site.holds(self.run_id):
             return False
-        due = await self._site.due_in(self.run_id)
-        return due is None or due > seconds
+        due = await self._site.due_in(self.run_id)  # None: it ended meanwhile
+        return due is not None and due > seconds
 
     async def _waits(self) -> str:
         status = await self.status()
         events = await self._events()
-        why = explain(status, events, now=self._site.clock.now(), worker=self._site.working)
+        site = self._site
+        why = explain(
+            status, events, now=site.clock.now(), worker=site.working, held=site.working and site.holds(self.run_id)
+        )
         did = f". What it did: {story(events)}" if events else ""
         return f"run {self.run_id!r} did not get on: {why}{did}"
 

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
-from math import isinf
 from typing import Any, Final
 
 from turnfleet.client.async_fleet import AsyncRun
@@ -21,6 +20,12 @@ from turnfleet_worker.testing.worker import Ground, LocalWorker
 
 STILL_SECONDS: Final = 0.05
 """A run that did not touch the store for so long (real seconds) waits for something outside."""
+
+BUSY_SECONDS: Final = 2.0
+"""The same while a plain tool is at work in its thread: whether it computes or waits cannot be seen."""
+
+TURNS: Final = 200
+"""How often the loop must have gone round besides: on a busy machine seconds pass without anybody's doing anything."""
 
 DRAIN_SECONDS: Final = 0.5
 """How long (real seconds) a worker that stops lets its runs go on: to where they can be handed over, if they move."""
@@ -77,7 +82,10 @@ class LocalSite:
     # -- life
 
     async def open(self, run: Callable[[str], AsyncRun[Any]]) -> None:
-        """Start the worker. `run` gives the person the handle of a run. Raises `KitUnavailable`."""
+        """Start the worker; `run` gives the handle of a run. Raises `KitUnavailable`, `RegistrationError`."""
+        self._registry.variant(
+            models=self._models, function=lambda _, function: function
+        )  # refuses what stands for none
         await self.server.check()
         self._desk = Desk(self.person, run)
         await self.start_worker()
@@ -93,7 +101,7 @@ class LocalSite:
         """Start a worker in the place of the one there is, which stops; with another registry, if one is given."""
         await self.stop_worker()
         self._registry = registry or self._registry
-        models = {name: model for name, model in self._models.items() if registry is None or registry.has_model(name)}
+        models = {name: model for name, model in self._models.items() if self._registry.has_model(name)}
         self._worker = LocalWorker(
             self._ground,
             self._registry.variant(models=models, function=lambda tool, each: watched(tool, each, self.tool_failures)),
@@ -134,9 +142,11 @@ class LocalSite:
             await asyncio.wait(tasks)
 
     async def due_in(self, run_id: str) -> float | None:
-        """Give the seconds until somebody must look at this run; None: never, by itself."""
+        """Give the seconds until a sweep looks at this run by itself, inf for never; None when it has ended."""
         score = await self.client.zscore(self._due(self.keys.shard(run_id)), run_id)
-        return None if score is None or isinf(score) else score / MILLISECONDS - self.clock.unix()
+        if score is None:
+            return None
+        return float(score) / MILLISECONDS - self.clock.unix() + self._ground.settings.sweep_seconds
 
     def _due(self, shard: int) -> str:
         return f"{self.keys.prefix(shard)}due"
@@ -153,9 +163,25 @@ class LocalSite:
                     return
                 await asyncio.sleep(0)
                 continue
-            done, _ = await asyncio.wait(tasks, timeout=STILL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if not done and self._moves() == before:
+            if await self._still(tasks, before):
                 return
+
+    async def _still(self, tasks: "set[asyncio.Task[None]]", before: tuple[int, int]) -> bool:
+        """Wait for a move; say whether there was none."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            done, _ = await asyncio.wait(tasks, timeout=STILL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for _ in range(TURNS):
+                if done or self._moves() != before:
+                    return False
+                await asyncio.sleep(0)
+            if not self._computing or loop.time() - began > BUSY_SECONDS:
+                return True
+
+    @property
+    def _computing(self) -> bool:
+        return self._worker is not None and self._worker.threads_at_work > 0
 
     def _moves(self) -> tuple[int, int]:
         return (self._worker.calls if self._worker else 0, len(self.broker))

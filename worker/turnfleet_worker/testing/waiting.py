@@ -10,13 +10,18 @@ LATEST = 12
 """Steps of a run that are told."""
 
 
-def explain(status: RunStatus, events: Sequence[KernelEvent], *, now: datetime, worker: bool) -> str:
-    """Say what a run that has not ended waits for. `now` by the fleet's clock; `worker`: whether there is one."""
+def explain(status: RunStatus, events: Sequence[KernelEvent], *, now: datetime, worker: bool, held: bool) -> str:
+    """Say what a run that has not ended waits for.
+
+    `now` by the fleet's clock; `worker`: whether there is one; `held`: whether it has the run, or a message about it.
+    """
     match status.state:
         case "queued":
             return f"it is queued{_queued(status, now=now, worker=worker)}"
         case "parked":
             return f"it is parked: {status.parked_because}"
+        case "running" if not held:
+            return "its worker is gone, and its lease must run out first: fleet.skip(seconds=...)"
         case "running":
             return f"it is running; {_at(events)}"
         case state:

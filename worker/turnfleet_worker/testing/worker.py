@@ -130,6 +130,11 @@ class LocalWorker:
         """How often the store was asked for something."""
         return self._executor.calls
 
+    @property
+    def threads_at_work(self) -> int:
+        """How many threads are busy with plain tools."""
+        return self._registry.threads_at_work
+
     async def start(self) -> None:
         """Start the host, and take messages from now on."""
         await self._host.start()
