@@ -131,6 +131,25 @@ def test_resume_on_a_terminal_asks_about_each(desk: Desk, redis_server: RedisSer
     assert [each.id for each in run.interrupts()] == ["approval:pay-30"]
 
 
+def test_what_does_not_fit_is_asked_about_again(desk: Desk, redis_server: RedisServer, tmp_path: Path) -> None:
+    """The reason is said, the other decisions are kept, and nobody has to begin anew."""
+    _, fleet = desk
+    run = paused(fleet, "pay 20 30")
+    here = ("--redis", redis_server.url, "--fleet", "desk", "--role", "finance")
+    with Terminal("resume", run.run_id, *here, folder=tmp_path) as terminal:
+        terminal.wait_for(r"skip for now \(s\): ")
+        terminal.type("e")
+        terminal.wait_for(r"amount \[20\]: ")
+        terminal.type('"lots"')
+        terminal.wait_for(r"(?s)2 of 2: .*skip for now \(s\): ")
+        terminal.type("y")
+        terminal.wait_for("(?s)That was not taken: .*amount must be of type integer")
+        terminal.wait_for(r"skip for now \(s\): ")
+        terminal.type("y")
+        terminal.wait_for("2 decided; run")
+        assert terminal.wait() == 0
+
+
 def test_workers_says_who_is_there(desk: Desk) -> None:
     """Models and tools of the live worker."""
     command, _ = desk

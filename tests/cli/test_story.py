@@ -10,7 +10,8 @@ from turnfleet.cli.printing import arguments_line, one_line, safe
 from turnfleet.cli.story import Line, Story
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Interrupt
-from turnfleet_kernel.contracts.values import ToolOutcome
+from turnfleet_kernel.contracts.stages import StageTrace
+from turnfleet_kernel.contracts.values import ToolOutcome, UsageDelta
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -88,3 +89,27 @@ def test_a_long_path_keeps_its_end() -> None:
     arguments: Mapping[str, Any] = {"path": "/very" * 40 + "/report.md", "x": "y"}
     assert arguments_line(arguments).startswith("path=…")
     assert "/report.md x=y" in arguments_line(arguments)
+
+
+def test_what_goes_on_now_is_said_with_its_cost() -> None:
+    """For the live view: tools at work, decisions that are waited for, tokens so far."""
+    story = Story()
+    assert story.now == "the agent is at work …"
+    story.feed(event("usage", usage=UsageDelta(), total=UsageDelta(input_tokens=10, output_tokens=5), round=1))
+    story.feed(event("tool_call", call_id="a", name="slow", arguments={}))
+    assert story.now == "slow …  15 tokens so far"
+    question = Interrupt("question:d", "question", {"question": "which?"})
+    story.feed(event("question", interrupt=question, interrupts=(question,)))
+    assert story.now == "waits for 1 decision: turnfleet resume r  15 tokens so far"
+    story.feed(event("resumed", attempt=2))
+    assert story.now == "the agent is at work …  15 tokens so far"
+
+
+def test_stages_are_told_when_they_took_time_or_failed() -> None:
+    """Most run before each call and take none."""
+    traces = [StageTrace("quick", "pre_tool", "ok", 3.0), StageTrace("slow", "pre_tool", "ok", 1_250.0)]
+    traces.append(StageTrace("bad", "pre_tool", "failed", 1.0))
+    assert tell(*(event("stage", trace=trace) for trace in traces)) == [
+        Line("stage", "slow  (1.2 s)", "quiet"),
+        Line("stage", "bad  failed", "bad"),
+    ]

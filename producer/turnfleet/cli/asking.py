@@ -5,6 +5,7 @@ import select
 import sys
 import termios
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnfleet.cli.printing import as_json, safe, short_value, thawed
+from turnfleet.doctor.texts import span
 from turnfleet.status import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
@@ -40,7 +42,11 @@ def show_interrupt(console: Console, interrupt: RunInterrupt, *, place: str = ""
     if interrupt.roles:
         rows.append(("who may decide", ", ".join(interrupt.roles)))
     if interrupt.expires_at is not None:
-        rows.append(("until", f"{interrupt.expires_at:%Y-%m-%d %H:%M:%S} UTC"))
+        left = (interrupt.expires_at - datetime.now(UTC)).total_seconds()
+        remains = f"{span(left)} left" if left > 0 else "over"
+        rows.append(("until", f"{interrupt.expires_at:%Y-%m-%d %H:%M:%S} UTC ({remains})"))
+    if interrupt.schema is not None and interrupt.question is not None:
+        rows.append(("answer", f"as JSON that fits {as_json(thawed(interrupt.schema))}"))
     if not console.is_terminal:
         click.echo(f"{place}{title} [{interrupt.id}]", err=console.stderr)
         for name, value in rows:

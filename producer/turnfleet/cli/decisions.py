@@ -1,5 +1,6 @@
 """`turnfleet resume`: decide what a paused run asks, by options or by answering questions."""
 
+import functools
 import getpass
 import json
 import sys
@@ -14,6 +15,8 @@ from turnfleet.cli.completion import interrupt_ids, run_ids
 from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
+from turnfleet.errors import InvalidDecision, UnknownInterrupt
+from turnfleet.status import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
 
@@ -103,8 +106,9 @@ def resume(
             if not sys.stdin.isatty():
                 names = ", ".join(each.id for each in waiting)
                 raise click.UsageError(f"say what to decide, with --approve or --reject: {names} (nobody can be asked)")
-            decisions = ask_all(Console(highlight=False), waiting, may_skip=True)
-        if decisions:
+            decide = functools.partial(run.resume, by=by or somebody(), roles=tuple(role), decision_id=decision_id)
+            decisions = _ask_until_taken(decide, waiting)
+        else:
             run.resume(decisions, by=by or somebody(), roles=tuple(role), decision_id=decision_id)
         status = run.status()
         if json_out:
@@ -112,6 +116,29 @@ def resume(
         else:
             still = f", {len(status.interrupts)} still open" if status.interrupts else ""
             click.echo(f"{len(decisions)} decided{still}; run {run_id} is {status.state}")
+
+
+def _ask_until_taken(decide: Callable[..., object], waiting: Sequence[RunInterrupt]) -> dict[str, Decision]:
+    """Ask about each, decide all, and ask again about one that does not fit; return what was decided.
+
+    A decision is bound to what was shown here: when the call has changed since, it is not taken.
+    """
+    console = Console(highlight=False)
+    shown = {each.id: each.digest for each in waiting if each.digest is not None}
+    decisions = ask_all(console, waiting, may_skip=True)
+    while decisions:
+        try:
+            decide(decisions, shown=shown)
+        except UnknownInterrupt:
+            raise
+        except InvalidDecision as error:
+            click.echo(f"  That was not taken: {error}. Please decide again.", err=True)
+            del decisions[error.interrupt_id]
+            again = [each for each in waiting if each.id == error.interrupt_id]
+            decisions |= ask_all(console, again, may_skip=True)
+        else:
+            break
+    return decisions
 
 
 def _collect(asked: Sequence[tuple[str, Callable[[], Decision]]]) -> dict[str, Decision]:

@@ -15,6 +15,8 @@ from turnfleet.cli.story import Line, Story
 from turnfleet_kernel.contracts.events import KernelEvent
 
 WIDTH = 8
+INDENT = 4
+ROWS_BELOW = 3
 _STYLES = {"plain": "", "quiet": "dim", "good": "bold green", "bad": "bold red", "asks": "bold yellow"}
 _GLYPHS = {
     "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗",
@@ -90,8 +92,7 @@ class LiveDisplay:
         """Print what the event completes above the live part, and the rest in it."""
         for line in self._story.feed(event):
             self._print(line)
-        working = self._story.working
-        self._refresh(f"{', '.join(working)} …" if working else "the agent is at work …")
+        self._refresh(self._story.now)
 
     def note(self, what: str, text: str) -> None:
         """Print one line above the live part."""
@@ -114,8 +115,13 @@ class LiveDisplay:
             self._live.start()
         spinner = Spinner("dots", Text(self._busy, style="dim"))
         speaking = self._story.speaking
-        parts = [_laid_out(Line("says", speaking)), spinner] if speaking else [spinner]
+        parts = [_laid_out(Line("says", self._end_of(speaking))), spinner] if speaking else [spinner]
         self._live.update(Group(*parts))
+
+    def _end_of(self, text: str) -> str:
+        """Return as much of the end of a text as the screen has room for: there it is being written."""
+        rows = Text(text).wrap(self._console, max(self._console.width - INDENT, 1), overflow="fold")
+        return "\n".join(row.plain for row in rows[-max(self._console.height - ROWS_BELOW, 1) :])
 
     def _print(self, line: Line) -> None:
         if line.what in _WRAPPED:
@@ -127,7 +133,7 @@ class LiveDisplay:
 def _laid_out(line: Line) -> Table | Text:
     """Return a line behind its glyph: what is said wraps under itself, anything else is cut at the edge."""
     style = _STYLES[line.mood]
-    text = safe(line.text)
+    text = safe(line.whole or line.text)
     label, glyph = ("", _GLYPHS[line.what]) if line.what in _GLYPHS else (f"{line.what:<{WIDTH}} ", "·")
     if line.what not in _WRAPPED:
         head, gap, rest = text.partition("  ")

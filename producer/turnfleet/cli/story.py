@@ -5,22 +5,29 @@ the plain and the live display differ only in what they do with those.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from turnfleet.cli.printing import arguments_line, one_line, safe, short_value
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, TERMINAL_KINDS, KernelEvent
 
 TEXT_LIMIT = 2_000
+SECOND_MS = 1_000
+SLOW_STAGE_MS = 100
+"""A stage that took less is not told: most run before each call, and take no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the story: a word for what happened, the rest, and how good or bad it is."""
+    """One line of the story: a word for what happened, the rest, and how good or bad it is.
+
+    `whole` is what was said with its own line breaks, where there is room for them.
+    """
 
     what: str
     text: str
     mood: str = "plain"  # plain | quiet | good | bad | asks
+    whole: str = field(default="", compare=False)
 
 
 class Story:
@@ -29,6 +36,9 @@ class Story:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._names: dict[str, str] = {}
+        self._waiting = 0
+        self._run_id = ""
+        self._tokens = 0
 
     @property
     def speaking(self) -> str:
@@ -40,10 +50,22 @@ class Story:
         """The names of the tools that are running."""
         return tuple(self._names.values())
 
+    @property
+    def now(self) -> str:
+        """What goes on at the moment, and what it has cost so far."""
+        tokens = f"  {self._tokens} tokens so far" if self._tokens else ""
+        if self._waiting:
+            decisions = f"{self._waiting} decision{'s' if self._waiting > 1 else ''}"
+            return f"waits for {decisions}: turnfleet resume {self._run_id}{tokens}"
+        return (f"{', '.join(self.working)} …" if self._names else "the agent is at work …") + tokens
+
     def feed(self, event: KernelEvent) -> list[Line]:
         """Return the lines that this event completes, in order."""
         if event.kind == "text_delta":
             self._pieces.append(event.text)
+            return []
+        if event.kind == "usage":
+            self._tokens = event.total.total_tokens
             return []
         if event.kind in {"reasoning_delta", "tool_call_delta"}:
             return []
@@ -55,11 +77,12 @@ class Story:
             self._pieces.clear()
         text = "".join(self._pieces).strip()
         if text:
-            yield Line("says", one_line(text, TEXT_LIMIT))
+            yield Line("says", one_line(text, TEXT_LIMIT), whole=safe(text))
         self._pieces.clear()
 
     def _line(self, event: KernelEvent) -> Iterator[Line]:
-        kind = event.kind
+        kind, self._run_id = event.kind, event.run_id
+        self._waiting = len(event.interrupts) if kind in PAUSE_KINDS else 0
         if kind in PAUSE_KINDS:
             self._names.clear()
             for interrupt in event.interrupts:
@@ -75,8 +98,10 @@ class Story:
             yield Line("resumed", f"attempt {event.payload.get('attempt', '')}".strip(), "quiet")
         elif kind == "rewind":
             yield Line("rewind", f"what was shown from event {event.to_index} on does not count", "quiet")
-        elif kind == "stage" and event.trace.outcome == "failed":
-            yield Line("stage", f"{event.trace.stage_id} failed", "bad")
+        elif kind == "stage" and (event.trace.outcome == "failed" or event.trace.duration_ms >= SLOW_STAGE_MS):
+            failed = event.trace.outcome == "failed"
+            said = "failed" if failed else f"({span(event.trace.duration_ms)})"
+            yield Line("stage", f"{event.trace.stage_id}  {said}", "bad" if failed else "quiet")
 
     def _of_tool(self, event: KernelEvent) -> Line:
         if event.kind == "tool_call":
@@ -95,8 +120,13 @@ def asked(payload: Any) -> str:
     return f"{payload.get('tool', '')}  {arguments_line(payload.get('arguments') or {})}".strip()
 
 
+def span(milliseconds: float) -> str:
+    """Return how long something took."""
+    return f"{milliseconds:.0f} ms" if milliseconds < SECOND_MS else f"{milliseconds / SECOND_MS:.1f} s"
+
+
 def _result(name: str, outcome: Any) -> Line:
-    took = f" ({outcome.duration_ms:.0f} ms)" if outcome.duration_ms else ""
+    took = f" ({span(outcome.duration_ms)})" if outcome.duration_ms else ""
     if outcome.error is not None:
         return Line("error", f"{name}  {one_line(outcome.error, 200)}", "bad")
     value = outcome.value
