@@ -52,6 +52,8 @@ def altered() -> dict[str, dict[str, str | None]]:
             "plan_id": evil_id,
             "digest": request_digest(evil_id, {"prompt": "please"}),
         },
+        "the id of another plan": {"plan_id": evil_id},
+        "another digest": {"digest": request_digest(evil_id, {"prompt": "please"})},
         "another prompt": {"request": json.dumps(asked)},
         "another prompt with its digest": {"request": json.dumps(asked), "digest": request_digest(good_id, asked)},
         "another queue": {"queue": "fast"},

@@ -79,7 +79,8 @@ class Trust:
         try:
             identity = plan_id(PlanSpec.model_validate(claim.plan))
             digest = request_digest(identity, RequestBody.model_validate(claim.request).to_json())
-            content = run_content(self.fleet, claim, plan_id=identity, digest=digest)
+            if (identity, digest) == (claim.plan_id, claim.digest):  # compiled plans are kept by their id
+                content = run_content(self.fleet, claim, plan_id=identity, digest=digest)
         except (*_SHAPE_ERRORS, TurnfleetError):
             _log.debug("run %s: its record holds no run", claim.run_id)
         try:
