@@ -27,8 +27,8 @@ class WorkerSettings(BaseModel):
         which), None serves none. TURNFLEET_METRICS_PORT in the environment overrides it: a port for each process.
     metrics_address: the address for that; whoever reaches it reads them. TURNFLEET_METRICS_ADDRESS overrides it.
     log_format: "text", or "json" for one object a line; TURNFLEET_LOG_FORMAT overrides it.
-    show_content: show the beginning of prompts, what waits for a decision, and answers in Celery's events and log, and
-        so in Flower. Whoever reads the broker then reads them, too.
+    show_content: show the beginning of prompts, what waits for a decision, answers, and providers' own errors in
+        Celery's events and log, and so in Flower. Whoever reads the broker then reads them, too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
