@@ -123,7 +123,7 @@ def test_where_the_broker_must_prefetch_a_process_holds_twice_its_slots(bench: B
     for number in range(10):
         bench.send(f"r{number}", seconds=60)
     with bench.worker(concurrency=2, PREFETCH="1", DRAIN="0") as worker:
-        eventually(lambda: bench.waiting() == 6 and len(bench.notes("started")) == 2)
+        eventually(lambda: (bench.waiting(), bench.unacked(), len(bench.notes("started"))) == (6, 2, 2))
         always(lambda: (bench.waiting(), bench.unacked(), len(bench.notes("seen"))) == (6, 2, 2), 1)
         assert bench.stats(worker)["turnfleet"]["waiting"] == 2
 
