@@ -16,6 +16,7 @@ from support.worker_process import WorkerProcess
 
 from turnfleet import Approve, AsyncFleet, Fleet, PlanSpec, StoreError
 from turnfleet.store import Keys
+from turnfleet.store.scripts import names, script
 from turnfleet.wire.acl import acl_rules
 
 PLAN = PlanSpec(name="desk", model="desk", tools=("refund",))
@@ -196,3 +197,17 @@ def test_a_queue_of_ones_own_is_granted_by_name(guarded: Guarded) -> None:
 
 def _words(rules: str) -> list[str]:
     return re.findall(r"\([^)]*\)|\S+", rules)
+
+
+WORKERS_OWN = {"claim", "step", "beat", "pause", "finish", "release", "park", "sweep", "sweep_lock", "announce"}
+
+
+@pytest.mark.parametrize("user", ["producer", "worker"])
+def test_every_command_of_a_script_is_granted_to_whoever_runs_it(user: str) -> None:
+    """A script that learns a command breaks fleets whose users were printed before: it is noticed here, not there."""
+    rules, _, _ = acl_rules(Keys(FLEET))[user].partition("(")
+    granted = {word[1:].upper() for word in rules.split() if word.startswith("+")}
+    scripts = set(names()) - (WORKERS_OWN if user == "producer" else set())
+    texts = [text for name in scripts for text in script(name).texts.values()]
+    used = {word for text in texts for word in re.findall(r"redis\.p?call\('(\w+)'", text)}
+    assert used - granted == set()
