@@ -1,6 +1,7 @@
 """The test kit that ships with the kernel: its examples run, and its parts do what they say."""
 
 import ast
+import asyncio
 import inspect
 import re
 import textwrap
@@ -47,6 +48,19 @@ async def test_a_script_is_said_from_the_first_step_in_each_run() -> None:
     model = ScriptedModel([call("add", a=1), "end"])
     plan = make_plan(model, tools={"add": lambda a: a})
     assert [(await walk(plan)).text, (await walk(plan)).text] == ["end", "end"]
+
+
+async def test_a_step_that_was_cut_off_is_taken_again() -> None:
+    """While the model thinks, and between two words: nobody has had that turn."""
+    model = ScriptedModel([(0.01, "one two"), "end"])
+    thinking = asyncio.ensure_future(model.invoke([]))
+    await asyncio.sleep(0)
+    thinking.cancel()
+    await asyncio.wait({thinking})
+    speaking: Any = model.stream([]).deltas()
+    assert (await anext(speaking)).text == "one"
+    await speaking.aclose()
+    assert [(await model.invoke([])).text for _ in range(2)] == ["one two", "end"]
 
 
 async def test_a_streamed_step_comes_word_by_word() -> None:
