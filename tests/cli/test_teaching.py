@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,8 +27,8 @@ TAUGHT = {
     for name in cli.list_commands(CONTEXT)
     if isinstance(command := cli.get_command(CONTEXT, name), Taught)
 }
-STARTERS = {"dev", "worker"}
-"""They run until they are stopped; their examples are read by the command's own parser, and not run."""
+STARTERS = {"bench", "chaos", "demo", "dev", "worker"}
+"""They start a fleet of their own, and have tests of their own; here their examples are read by their parser."""
 
 DECIDED = "turnfleet resume ticket-1001 --approve approval:call-1 --role finance"
 
@@ -80,7 +81,7 @@ def test_every_example_runs(shop: dict[str, str], tmp_path: Path) -> None:
 def test_examples_of_what_runs_on_can_be_read(name: str) -> None:
     """Their options exist."""
     for typed, _ in TAUGHT[name].examples:
-        words = typed.split()
+        words = shlex.split(typed)
         assert words[:2] == ["turnfleet", name]
         TAUGHT[name].make_context(name, words[2:], parent=CONTEXT)
 

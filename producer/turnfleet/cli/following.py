@@ -106,7 +106,7 @@ def enqueue(
     examples=(
         ("turnfleet tail ticket-1001", "everything so far, then live; Ctrl-C leaves the run alone"),
         ("turnfleet tail ticket-1001 --until pause --json", "one JSON object a line, until it ends or asks something"),
-        ("turnfleet tail ticket-1001 --after 41", "go on behind event 41"),
+        ("turnfleet tail ticket-1001 --after 4", "go on behind event 4"),
     ),
     shape={
         "run_id": "whose event it is",
