@@ -218,7 +218,8 @@ class NotAllowed(DecisionError):
         super().__init__(
             run_id,
             interrupt_id,
-            f"run {run_id!r}: interrupt {interrupt_id!r} may be decided by {', '.join(roles)} only: pass roles=",
+            f"run {run_id!r}: interrupt {interrupt_id!r} may be decided by {', '.join(roles)} only: "
+            f"say that whoever decides has that role (roles=, or --role {roles[0] if roles else ''})",
         )
         self.roles = tuple(roles)
 
@@ -232,7 +233,9 @@ class UnknownInterrupt(InvalidDecision):
 
     def __init__(self, run_id: str, interrupt_id: str) -> None:
         super().__init__(
-            run_id, interrupt_id, f"run {run_id!r} has no interrupt {interrupt_id!r}: see run.interrupts() for its ids"
+            run_id,
+            interrupt_id,
+            f"run {run_id!r} has no interrupt {interrupt_id!r}: run.interrupts() and turnfleet show list its ids",
         )
 
 

@@ -130,8 +130,10 @@ def test_a_fleet_that_is_not_there_is_said_in_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_RUNS)
 def test_an_unknown_run_is_said_in_one_line(name: str, redis_url: str) -> None:
-    """Exit code 4."""
-    assert refused((name, *ARGUMENTS[name]), 4, url=redis_url).startswith("Error: run 'r1' is unknown")
+    """Exit code 4, and where it was looked for: the usual reason is another terminal's environment."""
+    said = refused((name, *ARGUMENTS[name]), 4, url=redis_url)
+    assert said.startswith("Error: run 'r1' is unknown")
+    assert said.rstrip().endswith(f"; looked for in fleet 'x' at {redis_url}")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,20 @@ def test_resume_on_a_terminal_asks_about_each(desk: Desk, redis_server: RedisSer
     assert [each.id for each in run.interrupts()] == ["approval:pay-30"]
 
 
+def test_nobody_is_asked_what_they_may_not_decide(desk: Desk, redis_server: RedisServer, tmp_path: Path) -> None:
+    """Exit code 5 and the option that is missing, in place of a question whose answer would be refused."""
+    _, fleet = desk
+    run = paused(fleet, "pay 20")
+    here = ("--redis", redis_server.url, "--fleet", "desk")
+    with Terminal("resume", run.run_id, *here, folder=tmp_path) as terminal:
+        terminal.wait_for("may be decided by finance only: .* --role finance")
+        assert terminal.wait() == 5
+        assert "yes (y)" not in terminal.text
+    with Terminal("tail", run.run_id, *here, "--until", "pause", folder=tmp_path) as terminal:
+        terminal.wait_for(f"turnfleet resume {run.run_id} --role finance")
+        assert terminal.wait() == 0
+
+
 def test_what_does_not_fit_is_asked_about_again(desk: Desk, redis_server: RedisServer, tmp_path: Path) -> None:
     """The reason is said, the other decisions are kept, and nobody has to begin anew."""
     _, fleet = desk

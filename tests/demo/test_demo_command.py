@@ -52,6 +52,17 @@ def test_no_rejects_what_is_above_the_limit_and_the_rest_is_done(tmp_path: Path)
     assert [invoice for invoice in ASKED if re.search(rf"\| {invoice} \|.*not written off.*--no", report)] == ASKED
 
 
+def test_where_nobody_can_be_asked_nothing_is_approved_and_the_rest_is_done(tmp_path: Path) -> None:
+    """It is as with --no, and says so; the Redis of the steps by hand is one that this machine has."""
+    done = run_command("demo", "--report", "r.md", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "stdin is no terminal" in done.stderr
+    assert written_off(tmp_path / "r.write-offs.csv") == NOT_ASKED
+    assert "nobody could be asked" in (tmp_path / "r.md").read_text()
+    (kind,) = re.findall(r"^redis +(\S+) at", done.stdout)
+    assert re.search(rf"# start a Redis\n +\S*{kind} .*&", done.stdout)
+
+
 def test_any_other_pair_of_files_works(tmp_path: Path) -> None:
     """Other headers, delimiters and number styles; with a limit of zero every write-off waits."""
     (tmp_path / "rechnungen.csv").write_text(
@@ -91,7 +102,6 @@ def test_files_that_are_no_tables_end_the_run_with_a_reason(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "stdin is no terminal"),
         (["--yes", "--no"], "exclude each other"),
         (["--yes", "--invoices", "none.csv"], "does not exist"),
         (["--yes", "--invoices", "there.csv"], "give both files"),

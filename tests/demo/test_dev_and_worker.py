@@ -47,7 +47,7 @@ def test_dev_runs_redis_worker_and_flower_until_ctrl_c(folder: Path) -> None:
         terminal.wait_for(r"(?=redis://127)")
         url = re.match(r"redis://[\d.:]+/0", terminal.text)
         assert url is not None
-        terminal.wait_for("Ctrl-C ends all of it")
+        terminal.wait_for("Ctrl-C ends all of it and forgets its runs")
         with Fleet(url.group(), name="default") as fleet:
             outcome = fleet.enqueue(PlanSpec(name="hi", model="echo"), "hi").result(timeout=30)
         assert outcome.text == "hello from my fleet"

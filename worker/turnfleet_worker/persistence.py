@@ -37,6 +37,6 @@ async def outlast(attempt: Callable[[], Awaitable[T]]) -> T:
             return await attempt()
         except FleetUnavailable as error:
             if pause == FIRST_PAUSE_SECONDS:
-                _log.warning("the run store does not answer (%s); trying again until it does", error)
+                _log.warning("%s; trying again until it answers", error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

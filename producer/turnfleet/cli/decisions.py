@@ -15,7 +15,7 @@ from turnfleet.cli.completion import interrupt_ids, run_ids
 from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
-from turnfleet.errors import InvalidDecision, UnknownInterrupt
+from turnfleet.errors import InvalidDecision, NotAllowed, UnknownInterrupt
 from turnfleet.status import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
@@ -107,7 +107,7 @@ def resume(
                 names = ", ".join(each.id for each in waiting)
                 raise click.UsageError(f"say what to decide, with --approve or --reject: {names} (nobody can be asked)")
             decide = functools.partial(run.resume, by=by or somebody(), roles=tuple(role), decision_id=decision_id)
-            decisions = _ask_until_taken(decide, waiting)
+            decisions = _ask_until_taken(decide, _theirs(run_id, waiting, role))
         else:
             run.resume(decisions, by=by or somebody(), roles=tuple(role), decision_id=decision_id)
         status = run.status()
@@ -116,6 +116,17 @@ def resume(
         else:
             still = f", {len(status.interrupts)} still open" if status.interrupts else ""
             click.echo(f"{len(decisions)} decided{still}; run {run_id} is {status.state}")
+
+
+def _theirs(run_id: str, waiting: Sequence[RunInterrupt], roles: Sequence[str]) -> list[RunInterrupt]:
+    """Return what somebody with these roles may decide, and say what is left; `NotAllowed` when that is all of it."""
+    theirs = [each for each in waiting if not each.roles or set(each.roles) & set(roles)]
+    others = [each for each in waiting if each not in theirs]
+    if not theirs:
+        raise NotAllowed(run_id, others[0].id, others[0].roles)
+    for each in others:
+        click.echo(f"left open: {each.id}, which is for {', '.join(each.roles)} (--role)", err=True)
+    return theirs
 
 
 def _ask_until_taken(decide: Callable[..., object], waiting: Sequence[RunInterrupt]) -> dict[str, Decision]:

@@ -1,6 +1,7 @@
 """`turnfleet enqueue` and `turnfleet tail`: a run is made, and its events are shown as they come."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +14,8 @@ from turnfleet.cli.display import display_for
 from turnfleet.cli.options import Connection, Seconds, connected, json_option
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
-from turnfleet_kernel.contracts.events import TERMINAL_KINDS
+from turnfleet_kernel.contracts.events import PAUSE_KINDS, TERMINAL_KINDS, KernelEvent
+from turnfleet_kernel.contracts.interrupts import Interrupt
 from turnfleet_kernel.contracts.json import event_to_json
 from turnfleet_kernel.contracts.spec import PlanSpec
 
@@ -141,7 +143,7 @@ def tail(
 
 
 def _follow(run: "Run[Any]", *, after: int, until: Until, timeout: float | None, json_out: bool) -> None:
-    ended = "done"
+    last: KernelEvent | None = None
     try:
         with display_for(terminal=sys.stdout.isatty() and not json_out) as display:
             display.busy("waiting for the run …")
@@ -150,12 +152,19 @@ def _follow(run: "Run[Any]", *, after: int, until: Until, timeout: float | None,
                     echo_json(event_to_json(event))
                 else:
                     display.show(event)
-                if event.kind in TERMINAL_KINDS:
-                    ended = event.kind
+                last = event
+            if last is not None and last.kind in PAUSE_KINDS and sys.stdout.isatty() and not json_out:
+                display.note("decide", f"turnfleet resume {run.run_id}{_roles(last.interrupts)}")
     except TimeoutError as error:
         raise click.ClickException(f"nothing came from run {run.run_id} for {timeout:g} s; it goes on") from error
-    if ended != "done":
+    if last is not None and last.kind in TERMINAL_KINDS - {"done"}:
         raise click.exceptions.Exit(failures.FAILED)
+
+
+def _roles(interrupts: Sequence[Interrupt]) -> str:
+    """Return the option for whoever may decide the first of these, " --role ROLE"; "" when anybody may."""
+    roles = interrupts[0].payload.get("roles") if interrupts else None
+    return f" --role {shlex.quote(str(roles[0]))}" if roles else ""
 
 
 def _read(file: Any, name: str) -> str:

@@ -10,7 +10,7 @@ import click
 from typing_extensions import override
 
 from turnfleet.cli.urls import broker_fault, redis_fault
-from turnfleet.errors import InvalidId
+from turnfleet.errors import InvalidId, UnknownRun
 from turnfleet.store import validate_id
 
 if TYPE_CHECKING:
@@ -158,7 +158,15 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any, redis: str | None, broker: str | None, fleet: str | None, key_prefix: str | None, **kwargs: Any
     ) -> Any:
         above = click.get_current_context().find_object(Connection) or Connection()
-        return function(Connection(redis, broker, fleet, key_prefix).or_else(above), *args, **kwargs)
+        connection = Connection(redis, broker, fleet, key_prefix).or_else(above)
+        try:
+            return function(connection, *args, **kwargs)
+        except UnknownRun as error:
+            from turnfleet.store.place import shown  # noqa: PLC0415 - `turnfleet --help` needs no client
+
+            # The usual reason is that another terminal has other variables.
+            error.add_note(f"looked for in fleet {connection.name!r} at {shown(connection.redis_url)}")
+            raise
 
     for option in reversed(_options(environment=False)):
         command = option(command)

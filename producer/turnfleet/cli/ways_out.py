@@ -22,7 +22,7 @@ def told() -> Iterator[None]:
         # A pipe whose reader has left shows only when the buffer is written: here, not while Python shuts down.
         sys.stdout.flush()
     except TurnfleetError as error:
-        end(str(error), failures.exit_code(error))
+        end("; ".join([str(error), *getattr(error, "__notes__", ())]), failures.exit_code(error))
     except ValidationError as error:
         end(_first_problems(error), failures.USAGE)
     except (KeyboardInterrupt, click.Abort) as error:

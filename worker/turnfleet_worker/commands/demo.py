@@ -68,7 +68,8 @@ def demo(
     """Reconcile a CSV of invoices with a CSV of bank payments, and decide what to write off.
 
     Starts a Redis (unless --redis names one) and a worker, enqueues the job, shows its events, asks you about each
-    write-off above the limit, writes the report, and ends everything it started.
+    write-off above the limit (where stdin is no terminal, those are not made), writes the report, and ends everything
+    it started.
 
     Exit codes: 0 done; 1 the run failed or wrote no report; 2 wrong usage; 3 no Redis; 128+n ended by a signal.
     """
@@ -77,6 +78,12 @@ def demo(
     if yes and no:
         raise click.UsageError("--yes and --no exclude each other")
     answer: Decision | None = Approve() if yes else Reject("not approved (--no)") if no else None
+    if answer is None and what is None and not sys.stdin.isatty():
+        click.echo(
+            "nobody can be asked here (stdin is no terminal): nothing above the limit is written off, else use --yes",
+            err=True,
+        )
+        answer = Reject("nobody could be asked")
     run_id = f"demo-{new_id()[:8]}"
     todo = Job(
         run_id=run_id,
@@ -92,8 +99,6 @@ def demo(
     if what is not None:
         click.echo(as_json(todo.plan.model_dump(mode="json")) if what == "plan" else todo.prompt, nl=what == "plan")
         return
-    if answer is None and not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here (stdin is no terminal): decide beforehand with --yes or --no")
     if not is_ours(todo.report):
         raise click.UsageError(f"{todo.report} exists and is no report of this job: give another path")
     run(connection, todo, keep=keep)

@@ -208,6 +208,7 @@ def _tell_by_hand(todo: Job, redis: EmbeddedRedis, name: str) -> None:
         "The same by hand, step by step",
         byhand.steps(
             redis_url=None if redis.child else without_password(redis.url),
+            server=redis.kind,
             fleet=name,
             limit=str(todo.limit),
             options=todo.options,

