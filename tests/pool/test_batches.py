@@ -152,6 +152,18 @@ def test_a_batch_is_acknowledged_in_one_call(own_redis: RedisServer, broker: red
     assert broker.info("commandstats")["cmdstat_hdel"]["calls"] == 1
 
 
+def test_a_full_broker_is_told_all_the_same(own_redis: RedisServer, broker: redis.Redis, desk: Desk) -> None:
+    """To be told frees memory: a server that takes no new work takes acknowledgements."""
+    publish(own_redis.url, *range(5))
+    desk.turn()
+    broker.config_set("maxmemory", "1mb")
+    for message in desk.received:
+        message.ack()
+    (settle,) = desk.later
+    settle()
+    assert (broker.hlen(UNACKED), broker.zcard(f"{UNACKED}_index")) == (0, 0)
+
+
 def test_closing_tells_what_was_acknowledged(own_redis: RedisServer, broker: redis.Redis, desk: Desk) -> None:
     """A worker that stops leaves nothing behind that it had done with."""
     publish(own_redis.url, *range(5))

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from kombu.transport import redis, virtual
-from redis.exceptions import OutOfMemoryError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 __all__ = ["TolerantQoS"]
 
@@ -73,7 +73,7 @@ class TolerantQoS(_StockQoS):  # type: ignore[misc]
             return
         try:
             self._remove(tags)
-        except self.channel.connection_errors as error:
+        except (RedisError, *self.channel.connection_errors) as error:
             _log.warning("%d acknowledgements did not arrive (%s)", len(tags), type(error).__name__)
 
     def restore_unacked(self, client: Any = None) -> Any:
@@ -95,5 +95,6 @@ class TolerantQoS(_StockQoS):  # type: ignore[misc]
             return None
 
     def _remove(self, tags: list[str]) -> None:
-        with self.pipe_or_acquire() as pipe:
+        # No transaction: a server that is full takes none, not even one that frees memory.
+        with self.channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
             pipe.zrem(self.unacked_index_key, *tags).hdel(self.unacked_key, *tags).execute()
