@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SOURCES := kernel producer worker compose tests
 ARGS ?=
 
-.PHONY: demo test test-all test-slow check docs screenshots bench format lock clean help
+.PHONY: demo test test-all test-slow check docs screenshots golden bench format lock clean help
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,6 +45,9 @@ docs: $(READY) ## Build the documentation site into site/; a broken link fails i
 
 screenshots: $(READY) ## Take the pictures of Flower in docs/img anew (needs chromium and chromedriver)
 	TURNFLEET_SCREENSHOTS=docs/img $(BIN)/pytest -q tests/fleet/test_flower_pages.py
+
+golden: $(READY) ## Record anew what this release leaves behind in Redis (tests/golden), after a change to what is recorded
+	$(BIN)/python tests/tools/golden.py
 
 bench: $(READY) ## Measure what a run costs; peers are compared where they are installed (docs/benchmarks.md)
 	$(BIN)/python tests/benchmarks/journal_bytes.py
