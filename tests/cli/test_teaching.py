@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -147,6 +148,24 @@ def test_the_reference_page_is_what_the_commands_say() -> None:
     tool = ROOT / "tests" / "tools" / "command_line_page.py"
     done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_of_a_missing_extra_says_what_to_install_whatever_it_is_asked() -> None:
+    """Not that its options are unknown; the overview of all commands says it in a few words."""
+    code = "import sys; sys.modules['structlog'] = None; from turnfleet.cli import main; main()"
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code_of, text = said("dev", "--app", "myfleet:registry", "-c", "2")
+    assert (code_of, text.count("pip install 'turnfleet[worker]'")) == (2, 1)
+    assert text.startswith("Error: turnfleet dev: a turnfleet worker needs structlog")
+    code_of, text = said("--help")
+    assert code_of == 0
+    assert re.search(r"dev +\(needs pip install 'turnfleet\[worker\]'\)\n", text)
 
 
 def test_help_loads_neither_celery_nor_redis() -> None:

@@ -9,7 +9,7 @@ from support.pages import ROOT, Shop, prints
 from support.redis_server import free_port
 from support.waiting import eventually
 
-from turnfleet import Fleet, FleetUnavailable
+from turnfleet import Approve, Fleet, FleetUnavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -38,12 +38,13 @@ def test_the_tutorial_from_a_redis_to_flower(tmp_path: Path) -> None:
                 "resume",
                 "show",
                 "flower",
+                "another run",
             ),
         ) as shop,
         shop.running("redis"),
     ):
         eventually(lambda: _answers(port), what="the Redis of the tutorial")
-        _follow(shop)
+        _follow(shop, port)
 
 
 def _answers(port: int) -> bool:
@@ -54,9 +55,9 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _follow(shop: Shop) -> None:
+def _follow(shop: Shop, port: int) -> None:
     shop.write("myfleet.py", "enqueue.py")
-    with shop.running("flower"), shop.running("worker"):
+    with shop.running("worker"):
         shop.shell("enqueue")
         with shop.running("tail") as tail:
             eventually(lambda: "order_id=1002" in tail.log, 40, what="the second look-up")
@@ -73,9 +74,33 @@ def _follow(shop: Shop) -> None:
                     assert person.wait() == 0, person.text
                 told = eventually(lambda: "completed" in (text := shop.shell("show")) and text, what="the end")
                 assert "Order 1002 arrived broken. 80.00 are on their way to you." in told
-                flower = next(line for line in shop.code("flower").split() if line.startswith("--port="))
-                page = f"http://127.0.0.1:{flower.removeprefix('--port=')}/api/tasks?search=ticket-7"
-                eventually(lambda: b"ticket-7:" in urlopen(page).read(), what="the run in Flower")
+                _look_at_it_in_flower(shop, port)
+
+
+def _look_at_it_in_flower(shop: Shop, port: int) -> None:
+    """Flower is started last, as the page has it: it knows of no earlier run."""
+    with shop.running("flower"):
+        site = next(word for word in shop.code("flower").split() if word.startswith("--port=")).removeprefix("--port=")
+        eventually(lambda: _page(f"http://127.0.0.1:{site}/healthcheck"), 40, what="Flower")
+        shop.shell("another run")
+        search = f"http://127.0.0.1:{site}/api/tasks?search=ticket-"
+        seen = eventually(lambda: _page(search), 40, what="the run in Flower")
+        assert b"ticket-8" in seen
+        with Fleet(f"redis://localhost:{port}/0") as fleet:
+            interrupts = eventually(fleet.run("ticket-8").interrupts, 40, what="the pause")
+            fleet.run("ticket-8").resume({each.id: Approve() for each in interrupts}, roles=("finance",))
+        eventually(lambda: b"ticket-8:2" in _page(search), 40, what="what came after the pause")
+        assert b"ticket-7" not in _page(search)
+
+
+def _page(url: str) -> bytes:
+    """Return what is there, b"" while that is nothing: an empty list of tasks is nothing, too."""
+    try:
+        with urlopen(url) as answer:  # noqa: S310 - a server of this test
+            text: bytes = answer.read()
+    except OSError:
+        return b""
+    return b"" if text == b"{}" else text
 
 
 def test_what_the_tutorial_installs_is_what_it_uses(tmp_path: Path) -> None:

@@ -90,9 +90,15 @@ def _load(entry: EntryPoint) -> click.Command:
     try:
         command = entry.load()
     except ImportError as error:
-        missing = error.name or str(error)
-        text = f"Needs more than this installation has ({missing}): pip install 'turnfleet[worker]'"
-        return click.Command(entry.name, help=text, callback=_refusal(text), add_help_option=True)
+        text = f"needs {error.name}: pip install 'turnfleet[worker]'" if error.name else str(error)
+        # Whatever options it is called with: that it is not here is what has to be said.
+        return click.Command(
+            entry.name,
+            help=text,
+            short_help="(needs pip install 'turnfleet[worker]')",
+            callback=_refusal(f"turnfleet {entry.name}: {text}"),
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
     if not isinstance(command, click.Command):
         end(f"the command {entry.name!r} of {entry.value} is no command", failures.FAILED)
     return command
