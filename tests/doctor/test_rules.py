@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from doctor.healthy import NOW, SERVER, WORKER, approval, facts, placed, survey, troubles
+from doctor.healthy import INFO, NOW, QUEUE, SERVER, WORKER, approval, facts, placed, survey, troubles
 
 from turnfleet.doctor.facts import BrokerFacts, Facts, FleetFacts, ServerFacts
 from turnfleet.doctor.findings import Finding, Severity, worst
@@ -109,6 +109,33 @@ def test_of_a_server_that_is_down_only_that_is_said() -> None:
         ("broker.reachable", "problem"),
         ("workers.alive", "unknown"),
     ]
+
+
+def test_a_login_that_is_refused_is_no_server_that_is_down() -> None:
+    """Nothing is to be started then; and of one server with two parts the remedy is said once."""
+    error = "AuthenticationError: WRONGPASS"
+    refused = replace(
+        facts(server=ServerFacts(address="box:6379", error=error)),
+        broker=BrokerFacts(same=True, transport="redis", error="OperationalError"),
+        of_fleet=FleetFacts(error="see above"),
+    )
+    store, broker, _ = judge(refused)
+    assert store.seen == f"the run store at box:6379 refuses the login: {error}"
+    assert "TURNFLEET_REDIS_URL" in store.advice
+    assert broker.advice == "mend what is said of the run store"
+
+
+def test_a_full_server_is_not_taken_for_one_that_forbids() -> None:
+    """It refuses a look into its queues, too: what helps is memory, not a permission."""
+    full = replace(SERVER, info={**INFO, "used_memory": 99_000_000})
+    found = troubles(
+        replace(facts(server=full), broker=BrokerFacts(same=True, transport="redis", depths={QUEUE: None}))
+    )
+    assert [(each.check, each.severity) for each in found] == [
+        ("redis.memory", "problem"),
+        ("broker.queues", "unknown"),
+    ]
+    assert found[-1].advice.startswith("free memory first")
 
 
 def test_servers_of_a_cluster_are_told_apart() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from turnfleet.doctor.facts import Facts
 from turnfleet.doctor.findings import Finding, ok, problem, unknown
+from turnfleet.doctor.redis_rules import is_full
 from turnfleet.doctor.texts import number, some
 
 
@@ -16,7 +17,9 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield problem(
             "broker.reachable",
             f"the broker, {kind}, does not answer: {broker.error}",
-            "start it, or correct --broker; what is enqueued meanwhile is recorded and offered when it is back",
+            "mend what is said of the run store"
+            if broker.same and any(server.error for server in facts.servers)
+            else "start it, or correct --broker; what is enqueued meanwhile is recorded and offered when it is back",
         )
         return
     waiting = sum(depth or 0 for depth in broker.depths.values())
@@ -26,7 +29,9 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield unknown(
             "broker.queues",
             f"the broker does not let itself be looked into: {some(closed)}",
-            "allow this user to declare queues passively",
+            "free memory first: a full server does not let itself be asked"
+            if broker.same and any(is_full(server.info) for server in facts.servers)
+            else "allow this user to declare queues passively",
         )
     yield from _unread(facts)
 

@@ -22,10 +22,14 @@ def judge(server: ServerFacts, *, many: bool = False) -> Iterator[Finding]:
     """Return what is to be said of one server; of one of many, its address is said each time."""
     where = f" at {server.address}" if many else ""
     if server.error is not None:
+        refused = server.error.startswith("Authentication")
+        what = "refuses the login" if refused else "does not answer"
         yield problem(
             "redis.reachable",
-            f"the run store at {server.address} does not answer: {server.error}",
-            "start it, or correct --redis; runs wait meanwhile and none is lost while its data is kept",
+            f"the run store at {server.address} {what}: {server.error}",
+            "correct the user and the password in --redis or TURNFLEET_REDIS_URL (@ is %40 there, / is %2F, : is %3A)"
+            if refused
+            else "start it, or correct --redis; runs wait meanwhile and none is lost while its data is kept",
         )
         return
     for finding in _findings(server):
@@ -126,6 +130,12 @@ def _eviction(info: Info) -> Iterator[Finding]:
         )
     else:
         yield ok("redis.eviction", "noeviction")
+
+
+def is_full(info: Info | None) -> bool:
+    """Whether the server refuses what needs memory, or soon will."""
+    limit = int((info or {}).get("maxmemory", 0))
+    return bool(limit) and int((info or {}).get("used_memory", 0)) >= FULL * limit
 
 
 def _memory(info: Info) -> Iterator[Finding]:
