@@ -7,7 +7,7 @@ from typing import Any
 
 from turnfleet_kernel import Delta, ModelTurn, ToolRequest, UsageDelta
 
-ASKED = re.compile(r"order (\w+).*?(\d+(?:\.\d+)?)", re.IGNORECASE | re.DOTALL)
+ASKED = re.compile(r"order (\w+)\b.*?(\d+(?:\.\d+)?)", re.IGNORECASE | re.DOTALL)
 
 Message = Mapping[str, Any]
 

@@ -21,7 +21,7 @@ _STYLES = {"plain": "", "quiet": "dim", "good": "bold green", "bad": "bold red",
 _GLYPHS = {
     "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗",
 }  # fmt: skip
-_WRAPPED = {"says", "failed", "error", "redis", "report", "ledger", "log"}
+_WRAPPED = {"says", "failed", "error", "redis", "report", "ledger", "log", "stands", "decide"}
 
 
 class Display(AbstractContextManager["Display"], Protocol):

@@ -1,17 +1,19 @@
 """`turnfleet enqueue` and `turnfleet tail`: a run is made, and its events are shown as they come."""
 
+import functools
 import json
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnfleet.cli import failures
+from turnfleet.cli import failures, patience
 from turnfleet.cli.completion import run_ids
 from turnfleet.cli.display import display_for
 from turnfleet.cli.options import Connection, Seconds, connected, json_option
+from turnfleet.cli.patience import Until
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, TERMINAL_KINDS, KernelEvent
@@ -20,9 +22,7 @@ from turnfleet_kernel.contracts.json import event_to_json
 from turnfleet_kernel.contracts.spec import PlanSpec
 
 if TYPE_CHECKING:
-    from turnfleet import Run
-
-Until = Literal["terminal", "pause"]
+    from turnfleet import Fleet, Run
 
 
 @click.command(
@@ -99,7 +99,7 @@ def enqueue(
         else:
             click.echo(run.run_id)
         if follow:
-            _follow(run, after=-1, until="pause", timeout=None, json_out=json_out)
+            _follow(fleet, run, after=-1, until="pause", timeout=None, json_out=json_out)
 
 
 @click.command(
@@ -139,21 +139,24 @@ def tail(
     answer is told again.
     """
     with connection.open() as fleet:
-        _follow(fleet.run(run_id), after=after, until=until, timeout=timeout, json_out=json_out)
+        _follow(fleet, fleet.run(run_id), after=after, until=until, timeout=timeout, json_out=json_out)
 
 
-def _follow(run: "Run[Any]", *, after: int, until: Until, timeout: float | None, json_out: bool) -> None:
+def _follow(
+    fleet: "Fleet", run: "Run[Any]", *, after: int, until: Until, timeout: float | None, json_out: bool
+) -> None:
     last: KernelEvent | None = None
     try:
-        with display_for(terminal=sys.stdout.isatty() and not json_out) as display:
+        with display_for(terminal=(live := sys.stdout.isatty() and not json_out)) as display:
+            tell = functools.partial(display.note, "stands") if live else functools.partial(click.echo, err=True)
             display.busy("waiting for the run …")
-            for event in run.events(after=after, until=until, timeout=timeout):
+            for event in patience.events(fleet, run, after=after, until=until, timeout=timeout, tell=tell):
                 if json_out:
                     echo_json(event_to_json(event))
                 else:
                     display.show(event)
                 last = event
-            if last is not None and last.kind in PAUSE_KINDS and sys.stdout.isatty() and not json_out:
+            if last is not None and last.kind in PAUSE_KINDS and live:
                 display.note("decide", f"turnfleet resume {run.run_id}{_roles(last.interrupts)}")
     except TimeoutError as error:
         raise click.ClickException(f"nothing came from run {run.run_id} for {timeout:g} s; it goes on") from error

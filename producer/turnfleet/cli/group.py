@@ -17,7 +17,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("demo", "dev"),
     "Runs": ("enqueue", "tail", "runs", "show", "retry", "cancel"),
     "People": ("inbox", "resume"),
-    "Operation": ("worker", "workers", "doctor", "preflight", "health", "acl", "chaos", "bench"),
+    "Operation": ("worker", "workers", "doctor", "preflight", "acl", "chaos", "bench"),
 }
 """Which command stands under which heading of the help; one that is in none stands under "More"."""
 
