@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -275,3 +276,9 @@ def following(folder: Path, url: str, fleet: str, **more: str) -> Iterator[subpr
             yield process
         finally:
             process.kill()
+
+
+def test_the_package_is_a_command_too() -> None:
+    """`python -m turnfleet`, where the script is not on PATH."""
+    done = subprocess.run([sys.executable, "-m", "turnfleet", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("turnfleet, version ")

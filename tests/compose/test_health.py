@@ -58,3 +58,11 @@ def test_a_set_up_that_makes_no_sense_is_one_line_too() -> None:
     """Nothing set, or a cluster as the broker."""
     assert "TURNFLEET_REDIS_URL is not set" in check({})
     assert "cannot be the broker" in check({"TURNFLEET_REDIS_URL": "redis+cluster://:secret@127.0.0.1:1"})
+
+
+def test_help_asks_nobody() -> None:
+    """It says what is asked and what is read from the environment."""
+    done = subprocess.run(
+        [sys.executable, "-m", "turnfleet_worker.health", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "NODE is what" in done.stdout

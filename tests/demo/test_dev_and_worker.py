@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -27,6 +28,7 @@ not_a_registry = 7
 def folder(tmp_path: Path) -> Path:
     """Give a folder with a user's module in it."""
     (tmp_path / "myfleet.py").write_text(MY_FLEET)
+    (tmp_path / "wrong.py").write_text("import json\n\nregistry = json.loads('1') / 0\n")
     return tmp_path
 
 
@@ -86,7 +88,8 @@ def test_worker_takes_this_process_and_serves(folder: Path, redis_url: str, flee
         ("myfleet", "it must be MODULE:REGISTRY"),
         ("nofleet:registry", "No module named 'nofleet'"),
         ("myfleet:nothing", "myfleet has nothing as 'nothing'"),
-        ("myfleet:not_a_registry", "myfleet has a int, which is no Registry"),
+        ("myfleet:not_a_registry", "myfleet has something of type int, which is no Registry"),
+        ("wrong:registry", "importing wrong failed in wrong.py, line 3: ZeroDivisionError"),
     ],
 )
 def test_a_registry_that_cannot_be_loaded_is_told_before_anything_starts(
@@ -97,3 +100,12 @@ def test_a_registry_that_cannot_be_loaded_is_told_before_anything_starts(
     assert (done.returncode, done.stdout) == (2, "")
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_somebody_has_is_told_before_anything_starts(folder: Path) -> None:
+    """Exit code 2 and the option, in place of what Flower's server says when it cannot listen."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run_command("dev", "--app", "myfleet:registry", "--port", port, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"port {port} is taken: give another one with --port" in done.stderr

@@ -47,6 +47,9 @@ def complaint(url: str, broker_url: str, keys: Keys, node: str | None = None) ->
 
 def main(arguments: list[str]) -> int:
     """Print what is wrong, or that all is well; return the exit code."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        sys.stdout.write(__doc__ or "")
+        return 0
     url = os.environ.get("TURNFLEET_REDIS_URL")
     if url is None:
         sys.stdout.write("TURNFLEET_REDIS_URL is not set: whose health is it to be?\n")

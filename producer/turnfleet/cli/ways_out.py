@@ -61,7 +61,8 @@ def prepare_streams() -> None:
 def _first_problems(error: ValidationError) -> str:
     """Say where a document is wrong, without showing what it holds."""
     problems = [
-        f"{'.'.join(str(part) for part in problem['loc']) or 'the document'}: {problem['msg']}"
+        # What is a tuple here is a list in the document that a person wrote.
+        f"{'.'.join(map(str, problem['loc'])) or 'the document'}: {problem['msg'].replace('valid tuple', 'list')}"
         for problem in error.errors(include_input=False, include_url=False)
     ]
     return f"{error.title} is not right: " + "; ".join(problems[:5])

@@ -12,11 +12,11 @@ from turnfleet.cli.options import Connection, connected
 from turnfleet.cli.teaching import Taught
 from turnfleet_worker.commands.demo_run import fleet_environment
 from turnfleet_worker.commands.registry_app import APP_VARIABLE, load_registry
-from turnfleet_worker.local.embedded import EmbeddedRedis, without_password
+from turnfleet_worker.local.embedded import EmbeddedRedis, free_port, without_password
 from turnfleet_worker.local.session import Session, worker_command
 
 APP = "turnfleet_worker.commands.registry_app"
-FLOWER_READY_SECONDS = 30.0
+FLOWER_PORT = 5555
 registry_option = click.option("--app", required=True, metavar="MODULE:REGISTRY", help="Where the Registry is.")
 concurrency_option = click.option(
     "-c", "--concurrency", type=click.IntRange(1), default=100, show_default=True, help="Runs at once in this process."
@@ -55,9 +55,11 @@ def worker(connection: Connection, *, app: str, concurrency: int, celery_options
 @registry_option
 @concurrency_option
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Keep the embedded Redis' data here.")
-@click.option("--port", type=click.IntRange(1, 65535), default=5555, show_default=True, help="Flower's port.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Flower's port (else 5555, or a free one if that is taken)."
+)
 @connected
-def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None, port: int) -> None:
+def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None, port: int | None) -> None:
     """Run an embedded Redis, a worker of the registry, and Flower (where it is installed), until Ctrl-C.
 
     The Redis listens where programs look that are told nothing, localhost:6379, unless that port is taken. Other
@@ -65,6 +67,9 @@ def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None
     and the same command again; with --data the runs are, too.
     """
     check_registry(app)
+    at = free_port(port or FLOWER_PORT)
+    if port not in {None, at}:
+        raise click.UsageError(f"port {port} is taken: give another one with --port, or leave it out")
     with Session() as session:
         redis = session.start_redis(connection.redis, data=data, at_usual_port=True)
         click.echo(f"redis    {redis.describe()}")
@@ -77,10 +82,10 @@ def dev(connection: Connection, *, app: str, concurrency: int, data: Path | None
         if importlib.util.find_spec("flower") is None:
             click.echo("flower   not installed: pip install 'turnfleet[monitor]'")
         else:
-            flower = [sys.executable, "-m", "celery", "-A", APP, "flower", "--address=127.0.0.1", f"--port={port}"]
+            flower = [sys.executable, "-m", "celery", "-A", APP, "flower", "--address=127.0.0.1", f"--port={at}"]
             flower += ["--tasks_columns=name,uuid,state,result,received,worker"]
             session.children.start("Flower", flower, log=session.folder / "flower.log", environment=told)
-            click.echo(f"flower   http://127.0.0.1:{port}, log in {session.folder / 'flower.log'}")
+            click.echo(f"flower   http://127.0.0.1:{at}, log in {session.folder / 'flower.log'}")
         url = without_password(redis.url)
         click.echo(f"use it   export TURNFLEET_REDIS_URL={url} TURNFLEET_NAME={connection.name}")
         click.echo(f"Ctrl-C ends all of it{what_is_kept(redis, data)}.")

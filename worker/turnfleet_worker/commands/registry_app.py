@@ -7,7 +7,9 @@ import functools
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from celery import Celery
 
@@ -28,12 +30,22 @@ def load_registry(place: str) -> Registry:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise ValueError(f"importing {module_name} failed: {type(error).__name__}: {error}") from error
+        raise ValueError(f"importing {module_name} failed{_place(error)}: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if isinstance(found, Registry):
         return found
-    kind = "nothing" if found is None else f"a {type(found).__name__}, which is no Registry,"
+    kind = "nothing" if found is None else f"something of type {type(found).__name__}, which is no Registry,"
     raise ValueError(f"{module_name} has {kind} as {name!r}")
+
+
+def _place(error: Exception) -> str:
+    """Say which line below the current folder it was, " in FILE, line N"; a syntax error says it itself."""
+    if isinstance(error, SyntaxError):
+        return ""
+    here = Path.cwd()
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if here in Path(frame.filename).parents]
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    return f" in {Path(own[-1].filename).relative_to(here)}, line {own[-1].lineno}" if own else ""
 
 
 @functools.cache

