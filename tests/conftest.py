@@ -2,12 +2,24 @@
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from support.redis_server import RedisServer
 
 _names = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """Hear signals as a program in the foreground does.
+
+    A shell starts what it puts into the background with these two ignored, and every process that a test starts would
+    inherit that.
+    """
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
