@@ -62,10 +62,10 @@ class RunInterrupt:
 class RunStatus:
     """What a run is at one moment.
 
-    `attempts` counts its claims by workers, `losses` the workers lost in a row. `interrupts` are the open ones,
-    `decided` the others. `error` is the text of a failure, `cancel_reason` that of a cancel that was asked for.
-    `missing` (kind to names) and `parked_because` say what a parked run waits for. `running_seconds` leaves queues
-    and pauses out. `next_index` is the index that its next event will have.
+    `attempts` counts its claims by workers, `losses` the workers lost in a row. `interrupts` are the open ones, none
+    once the run has ended; `decided` are the decided ones. `error` is the text of a failure, `cancel_reason` that of a
+    cancel that was asked for. `missing` (kind to names) and `parked_because` say what a parked run waits for.
+    `running_seconds` leaves queues and pauses out. `next_index` is the index that its next event will have.
     """
 
     run_id: str
@@ -148,7 +148,8 @@ def read_status(snapshot: Snapshot) -> RunStatus:
         expires_at=_maybe(snapshot.expires_ms),
         deadline_seconds=snapshot.deadline_seconds,
         running_seconds=snapshot.ran_ms / 1000,
-        interrupts=tuple(each for each in interrupts if each.open),
+        # What nobody decided before the end is asked of nobody any more.
+        interrupts=() if snapshot.state in TERMINAL_STATES else tuple(each for each in interrupts if each.open),
         decided=tuple(each for each in interrupts if not each.open),
         usage=None if snapshot.usage is None else usage_from_json(snapshot.usage),
         error=snapshot.error,

@@ -131,6 +131,18 @@ def test_resume_on_a_terminal_asks_about_each(desk: Desk, redis_server: RedisSer
     assert [each.id for each in run.interrupts()] == ["approval:pay-30"]
 
 
+def test_a_run_that_ended_while_it_was_asking_asks_nothing(desk: Desk) -> None:
+    """What nobody decided before the cancel is neither shown nor taken."""
+    command, fleet = desk
+    run = paused(fleet, "pay 20")
+    assert command("cancel", run.run_id).exit_code == 0
+    assert run.interrupts() == ()
+    assert "waits" not in command("show", run.run_id).stdout
+    done = command("resume", run.run_id)
+    assert (done.exit_code, "is cancelled and asks nothing" in done.stderr) == (2, True)
+    assert command("resume", run.run_id, "--approve", "approval:pay-20", "--role", "finance").exit_code == 5
+
+
 def test_nobody_is_asked_what_they_may_not_decide(desk: Desk, redis_server: RedisServer, tmp_path: Path) -> None:
     """Exit code 5 and the option that is missing, in place of a question whose answer would be refused."""
     _, fleet = desk
