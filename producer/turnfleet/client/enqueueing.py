@@ -27,7 +27,7 @@ def enqueue(setup: Setup, order: Order) -> Flow[None]:
         if thread_id is not None and order.double_text == "reject":
             yield from refuse_busy(setup, thread_id, order.run_id)
     except FleetUnavailable as error:
-        raise FleetUnavailable(str(error), run_id=order.run_id) from error
+        raise FleetUnavailable(str(error), run_id=order.run_id) from error.__cause__
     try:
         run = new_run(envelope, held=thread_id is not None, trace=current_trace())
         created = yield from execute(commands.create(setup.keys, run))
@@ -37,7 +37,7 @@ def enqueue(setup: Setup, order: Order) -> Flow[None]:
         if offer is not None:
             yield from publish([(offer, envelope)])
     except FleetUnavailable as error:
-        raise FleetUnavailable(str(error), run_id=order.run_id, maybe_enqueued=True) from error
+        raise FleetUnavailable(str(error), run_id=order.run_id, maybe_enqueued=True) from error.__cause__
 
 
 def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
@@ -59,7 +59,7 @@ def enqueue_many(setup: Setup, orders: Sequence[Order]) -> Flow[None]:
         created = yield from execute_many([commands.create(setup.keys, run) for run in runs])
         yield from publish(_first_messages(runs, envelopes, created))
     except FleetUnavailable as error:
-        raise FleetUnavailable(str(error), run_id=alone[0].run_id, maybe_enqueued=True) from error
+        raise FleetUnavailable(str(error), run_id=alone[0].run_id, maybe_enqueued=True) from error.__cause__
     for order in threaded:
         yield from enqueue(setup, order)
     for envelope, each in zip(envelopes, created, strict=True):
