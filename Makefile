@@ -13,7 +13,7 @@ help: ## Show what can be made
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("turnfleet needs Python 3.11 or newer; set PYTHON=python3.x")'
-	@echo "Setting up $(VENV) with the locked versions (a minute on a first run) ..."
+	@echo "Setting up $(VENV) with the locked versions (a few minutes on a first run) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

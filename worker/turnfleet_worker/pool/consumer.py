@@ -111,8 +111,12 @@ class FleetConsumer(Consumer):
         settle = getattr(getattr(getattr(self.task_consumer, "channel", None), "qos", None), "settle", None)
         if settle is not None:
             settle()
-        if self.event_dispatcher is not None:
-            self.event_dispatcher.flush()
+        dispatcher = self.event_dispatcher
+        # Celery's cold shutdown comes here in a signal handler, perhaps out of the middle of a flush: whoever waits
+        # for its lock then waits for ever, and the process with it.
+        if dispatcher is not None and dispatcher.mutex.acquire(blocking=False):
+            dispatcher.mutex.release()
+            dispatcher.flush()
 
     def _flush_events(self) -> None:
         self.flush()

@@ -9,6 +9,7 @@ from billiard.einfo import ExceptionInfo
 from celery import signals
 from celery.concurrency.base import BasePool, apply_target
 from celery.utils.log import get_logger
+from celery.worker import state as worker_state
 from typing_extensions import override
 
 from turnfleet_worker.pool.executor import DaemonExecutor
@@ -99,8 +100,11 @@ class TaskPool(BasePool):
 
     @override
     def on_stop(self) -> None:
-        """Warm shutdown, after the step's; and the cold one, which Celery runs in a signal handler."""
-        self.runtime.stop()
+        """Warm shutdown, after the step's; and the cold one, which Celery runs in a signal handler.
+
+        That handler tells everybody else of the signal only after this has come back.
+        """
+        self.runtime.stop(now=worker_state.should_terminate is True)
         self._threads.shutdown()
 
     @override
