@@ -1,21 +1,32 @@
 """A real Redis server that belongs to the tests: its own port, its own folder, gone when the tests end."""
 
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import redis
 
+_PORTS = (10_000, 22_000)
+_chance = random.SystemRandom()  # the tests' own is seeded alike in all their processes
+
 
 def free_port() -> int:
-    """Return a loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a loopback port that nobody listens on, and that the system gives to no outgoing connection.
+
+    Those come from 32768 on: one of them could be taken between this look and the server's start. A cluster's bus is
+    10,000 above its port, and stays below that, too.
+    """
+    while True:
+        port = _chance.randrange(*_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def server_binary() -> str:
