@@ -22,7 +22,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## The main job on the shipped sample; ARGS="--yes --invoices FILE --payments FILE"
 	@$(BIN)/turnfleet demo $(ARGS)
 
-test: $(READY) ## The tests that a change must pass (under five minutes)
+test: $(READY) ## The tests that a change must pass (about five minutes on two cores)
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## The long ones: load and faults; most of their time is waiting, so more at once than there are cores
