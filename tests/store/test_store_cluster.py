@@ -167,6 +167,7 @@ async def test_one_node_that_dies_takes_its_own_runs_along_and_gives_them_back(f
         channel = bench.keys.events(min(lost))
         async with executor.subscribe(channel) as heard:
             assert await asyncio.wait_for(anext(heard), 5) is LOOK
+            await asyncio.to_thread(eventually, lambda: cluster.caught_up(dying), 20, what="the replica is in step")
             dying.kill()
             many = await executor.execute_many([commands.status(bench.keys, name) for name in names])
             assert {name for name, each in zip(names, many, strict=True) if isinstance(each, FleetUnavailable)} == lost

@@ -87,6 +87,12 @@ class RedisCluster:
         ports = {port for server in alive for _, _, (_, port, *_) in _masters(server)}
         return dead.port not in ports and all(_is_well(server) for server in alive)
 
+    def caught_up(self, master: RedisServer) -> bool:
+        """Whether the replica has all that its master wrote; a failover loses the rest."""
+        with redis.Redis(port=master.port) as client:
+            info = client.info("replication")
+        return bool(info["slave0"]["offset"] >= info["master_repl_offset"])
+
     def begin_move(self, key: str) -> tuple[RedisServer, RedisServer]:
         """Announce that a key's slot moves to another node; give both."""
         source = self.node_of(key)
