@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from producer.kit import AnyFleet, Stage, do, stage_of
+from producer.kit import AnyFleet, Stage, client_of, do, stage_of
 from support.redis_server import RedisServer
 
-from turnfleet import AsyncFleet, Fleet
+from turnfleet import Fleet
 
 
 @pytest.fixture
@@ -25,12 +25,8 @@ def own_stage(own_redis: RedisServer, fleet_name: str) -> Iterator[Stage]:
 @pytest.fixture(params=["sync", "async"])
 async def fleet(request: pytest.FixtureRequest, redis_url: str, fleet_name: str) -> AsyncIterator[AnyFleet]:
     """Give each client in turn: what one does, the other does."""
-    if request.param == "sync":
-        with Fleet(redis_url, name=fleet_name) as client:
-            yield client
-    else:
-        async with AsyncFleet(redis_url, name=fleet_name) as other:
-            yield other
+    async with client_of(request.param, redis_url, fleet_name) as client:
+        yield client
 
 
 @pytest.fixture

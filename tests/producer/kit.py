@@ -5,8 +5,8 @@ import base64
 import inspect
 import itertools
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, closing
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
@@ -203,6 +203,17 @@ def event(run_id: str, index: int, kind: str, **payload: Any) -> dict[str, Any]:
 def body(message: dict[str, Any]) -> Any:
     """Give the decoded body of a raw broker message: [args, kwargs, embed]."""
     return json.loads(base64.b64decode(message["body"]))
+
+
+@asynccontextmanager
+async def client_of(kind: str, url: str, fleet: str) -> AsyncIterator[AnyFleet]:
+    """Open a client, "sync" or "async", and close it after the test."""
+    if kind == "sync":
+        with Fleet(url, name=fleet) as client:
+            yield client
+    else:
+        async with AsyncFleet(url, name=fleet) as other:
+            yield other
 
 
 def stage_of(url: str, fleet: str) -> Iterator[Stage]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from opentelemetry import baggage, context
-from producer.kit import APPROVAL, PLAN, AnyFleet, Stage, do, stage_of
+from producer.kit import APPROVAL, PLAN, AnyFleet, Stage, client_of, do, stage_of
 from support.spans import Seen
 from tracing.conftest import Tape
 
-from turnfleet import Approve, AsyncFleet, Fleet, RunIdConflict
+from turnfleet import Approve, RunIdConflict
 from turnfleet.store.records import ClaimRef
 
 
@@ -25,12 +25,8 @@ def stage(redis_url: str, fleet_name: str) -> Iterator[Stage]:
 @pytest.fixture(params=["sync", "async"])
 async def fleet(request: pytest.FixtureRequest, redis_url: str, fleet_name: str) -> AsyncIterator[AnyFleet]:
     """Give each client in turn."""
-    if request.param == "sync":
-        with Fleet(redis_url, name=fleet_name) as client:
-            yield client
-    else:
-        async with AsyncFleet(redis_url, name=fleet_name) as other:
-            yield other
+    async with client_of(request.param, redis_url, fleet_name) as client:
+        yield client
 
 
 def place(span: Seen) -> str:
