@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from fleet.conftest import call, steps
 from fleet.helpers import check_stream
+from support.lines import lines_so_far
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
 
@@ -57,9 +58,7 @@ class Site:
 
     def marks(self, beginning: str = "") -> list[str]:
         """Give what models and tools did, in order."""
-        file = self.folder / "marks"
-        lines = file.read_text().splitlines() if file.exists() else []
-        return [line for line in lines if line.startswith(beginning)]
+        return [line for line in lines_so_far(self.folder / "marks") if line.startswith(beginning)]
 
     def enqueue(self, *, prompt: str = WHOLE, **options: Any) -> Run[Any]:
         """Enqueue a run."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 from preflight.cases import CASES, Case
+from support.lines import lines_so_far
 from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
@@ -77,7 +78,7 @@ class Site:
 
     def effects(self, run_id: str, since: int) -> list[str]:
         """Give what models and tools did for a run (and those that it delegated to), from a line of the marks on."""
-        lines = [line.split() for line in self.marks.read_text().splitlines()[since:]]
+        lines = [line.split() for line in lines_so_far(self.marks)[since:]]
         return sorted(what for what, whose in lines if whose.split(".")[0] == run_id)
 
 

@@ -4,6 +4,7 @@ import pytest
 from preflight import builds
 from preflight.cases import CASES, Case
 from preflight.conftest import Site
+from support.lines import lines_so_far
 from support.waiting import eventually
 
 from turnfleet import Answer, Approve
@@ -16,7 +17,7 @@ def test_what_was_to_go_on_does_and_what_was_to_break_does(site: Site) -> None:
     assert {name: each.word for name, each in site.verdicts(builds.new).items()} == {
         case.name: case.says for case in CASES
     }
-    since = len(site.marks.read_text().splitlines())
+    since = len(lines_so_far(site.marks))
     for case in CASES:
         _decide(site, case)
     with site.worker("new"):

@@ -9,6 +9,8 @@ from typing import Any, Self
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from support.lines import lines_so_far
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -69,8 +71,8 @@ class FileExporter(LinesExporter):
 
 
 def read_spans(path: Path) -> list[Seen]:
-    """Give the spans in a file."""
-    return [Seen.read(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """Give the spans in a file that workers may be writing."""
+    return [Seen.read(line) for line in lines_so_far(path)]
 
 
 def tree(spans: Iterable[Seen], *shown: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.lines import lines_so_far
 from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
@@ -27,7 +28,7 @@ class Effects:
         return self._lines()[self._before :]
 
     def _lines(self) -> list[str]:
-        return self._file.read_text().splitlines() if self._file.exists() else []
+        return lines_so_far(self._file)
 
 
 class LocalStage:

@@ -13,6 +13,7 @@ import pytest
 from fleet.conftest import PLAN, call, steps
 from fleet.test_messages import watching
 from structlog.contextvars import bound_contextvars, get_contextvars
+from support.lines import whole_lines
 from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
@@ -53,7 +54,7 @@ def lines_of(worker: WorkerProcess) -> list[dict[str, Any]]:
 
     Before it, Celery warns whoever runs it as root.
     """
-    return [json.loads(line) for line in dropwhile(lambda line: not line.startswith("{"), worker.log.splitlines())]
+    return [json.loads(line) for line in dropwhile(lambda line: not line.startswith("{"), whole_lines(worker.log))]
 
 
 def test_every_line_made_in_a_run_says_which_and_runs_never_mix(fleet: Fleet, start: Start) -> None:
