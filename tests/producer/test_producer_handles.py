@@ -1,12 +1,13 @@
 """What else a handle does: status, cancel, retry, delete; and a fleet's lists of many."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 from producer.kit import APPROVAL, PLAN, QUESTION, AnyFleet, Stage, do, each
 
 from turnfleet import IllegalTransition, InvalidId, Page, PlanSpec, RunInterrupt, RunStatus, UnknownRun
-from turnfleet.store import commands
+from turnfleet.store import Keys, commands
 
 
 async def test_the_status_follows_the_run(fleet: AnyFleet, stage: Stage) -> None:
@@ -95,6 +96,25 @@ async def test_runs_are_listed_newest_first_page_by_page(fleet: AnyFleet) -> Non
     assert sorted(listed) == sorted(ids)
     statuses = (await do(fleet.runs)).items
     assert [each.created_at for each in statuses] == sorted((each.created_at for each in statuses), reverse=True)
+
+
+async def test_a_page_is_full_however_the_runs_lie(fleet: AnyFleet, fleet_name: str, stage: Stage) -> None:
+    """All of forty runs in one shard of sixteen: pages of twenty are full, in order, and leave none out."""
+    shard_of = Keys(fleet_name).shard
+    ids = list(itertools.islice((f"run-{n}" for n in itertools.count() if shard_of(f"run-{n}") == 3), 40))
+    for run_id in ids:
+        await do(fleet.enqueue, PLAN, "hi", run_id=run_id)
+        stage.pauses(stage.claim(run_id), APPROVAL)
+    first = await do(fleet.runs, limit=20)
+    second = await do(fleet.runs, limit=20, cursor=first.cursor)
+    assert sorted(each.run_id for each in [*first, *second]) == sorted(ids)
+    assert [len(first), len(second), second.cursor] == [20, 20, None]
+    created = [each.created_at for each in [*first, *second]]
+    assert created == sorted(created, reverse=True)
+    waiting = await do(fleet.interrupts, limit=20)
+    rest = await do(fleet.interrupts, limit=20, cursor=waiting.cursor)
+    assert [len(waiting), len(rest), rest.cursor] == [20, 20, None]
+    assert sorted(each.run_id for each in [*waiting, *rest]) == sorted(ids)
 
 
 async def test_runs_are_listed_by_state_and_tenant(fleet: AnyFleet, stage: Stage) -> None:

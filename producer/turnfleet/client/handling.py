@@ -1,7 +1,8 @@
 """What a handle does with its run, and a fleet with its many: each a short flow over the store's commands."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,12 +12,16 @@ from turnfleet.client.threads import pass_turn, publish_or_leave
 from turnfleet.errors import RunCancelled, RunError, RunExpired, RunFailed, RunPaused
 from turnfleet.status import Page, RunInterrupt, RunStatus, read_inbox, read_status
 from turnfleet.store import commands
-from turnfleet.store.paging import from_cursor, merge_pages, to_cursor
-from turnfleet.store.records import Snapshot
+from turnfleet.store.command import Command
+from turnfleet.store.paging import Page as ShardPage
+from turnfleet.store.paging import Position, Positioned, from_cursor, merge_pages, share_of, to_cursor
+from turnfleet.store.records import InboxEntry, Snapshot
 from turnfleet.store.transitions import TERMINAL_STATES
 from turnfleet.wire.envelope import explain
 from turnfleet_kernel.contracts.json import outcome_from_json
 from turnfleet_kernel.contracts.values import InvocationOutcome
+
+R = TypeVar("R", bound=Positioned)
 
 
 def status(setup: Setup, run_id: str) -> Flow[RunStatus]:
@@ -47,14 +52,11 @@ def runs(
     setup: Setup, *, state: str | None, tenant: str | None, limit: int, cursor: str | None
 ) -> Flow[Page[RunStatus]]:
     """Give a page of runs, newest first. Raises `InvalidId` for what is no cursor."""
-    before = from_cursor(cursor)
-    pages = yield from execute_all(
-        [
-            commands.listing(setup.keys, shard, state=state, tenant=tenant, before=before, limit=limit)
-            for shard in range(setup.keys.shards)
-        ]
-    )
-    page = merge_pages(pages, limit)
+
+    def newest(shard: int, before: Position | None, rows: int) -> Command[ShardPage[Snapshot]]:
+        return commands.listing(setup.keys, shard, state=state, tenant=tenant, before=before, limit=rows)
+
+    page = yield from _page(setup, newest, limit, from_cursor(cursor))
     return Page(tuple(map(read_status, page.rows)), to_cursor(page.stopped))
 
 
@@ -62,15 +64,29 @@ def inbox(
     setup: Setup, *, role: str | None, tenant: str | None, limit: int, cursor: str | None
 ) -> Flow[Page[RunInterrupt]]:
     """Give the open interrupts of a page of `limit` waiting runs, latest paused first."""
-    before = from_cursor(cursor)
-    pages = yield from execute_all(
-        [
-            commands.inbox(setup.keys, shard, role=role, tenant=tenant, before=before, limit=limit)
-            for shard in range(setup.keys.shards)
-        ]
-    )
-    page = merge_pages(pages, limit)
+
+    def latest(shard: int, before: Position | None, rows: int) -> Command[ShardPage[InboxEntry]]:
+        return commands.inbox(setup.keys, shard, role=role, tenant=tenant, before=before, limit=rows)
+
+    page = yield from _page(setup, latest, limit, from_cursor(cursor))
     return Page(tuple(each for entry in page.rows for each in read_inbox(entry)), to_cursor(page.stopped))
+
+
+def _page(
+    setup: Setup,
+    ask: Callable[[int, Position | None, int], Command[ShardPage[R]]],
+    limit: int,
+    before: Position | None,
+) -> Flow[ShardPage[R]]:
+    """Put a page together: from a share of each shard, and where these do not fill it, from a whole page of each."""
+    found: tuple[R, ...] = ()
+    for rows in (share_of(limit, setup.keys.shards), limit):
+        pages = yield from execute_all([ask(shard, before, rows) for shard in range(setup.keys.shards)])
+        page = merge_pages(pages, limit - len(found))
+        found, before = found + page.rows, page.stopped
+        if before is None or len(found) == limit:
+            break
+    return ShardPage(found, before)
 
 
 def workers(setup: Setup) -> Flow[tuple[dict[str, Any], ...]]:
