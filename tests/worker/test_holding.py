@@ -59,7 +59,7 @@ async def test_a_worker_whose_claim_was_taken_stops_before_its_next_effect(shop:
     async with HostProcess(floor.shop, redis_url, heartbeat_seconds=0.1) as process:
         running = asyncio.ensure_future(process.message("run"))
         await until(lambda: floor.begun)
-        (invocation,) = process.host._running.values()
+        (invocation,) = process.host._parts.runs._running.values()
         await floor.shop.lose(invocation.claim)
         other = await floor.shop.claim()
         with pytest.raises(Ignore, match="another worker has the run"):

@@ -24,7 +24,9 @@ from turnfleet_worker.announcement import Announcer
 from turnfleet_worker.apart import Apart
 from turnfleet_worker.backlog import Backlog
 from turnfleet_worker.celery_app import build
+from turnfleet_worker.claimed_runs import ClaimedRuns
 from turnfleet_worker.control import ControlListener
+from turnfleet_worker.dispatch import Dispatcher
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
 from turnfleet_worker.intake import Intake
@@ -154,29 +156,54 @@ def make_host(
             **registry.describe_capabilities(),
         }
 
+    bench = Bench(
+        kernel=InvocationKernel(),
+        executor=executor,
+        keys=keys,
+        registry=registry,
+        settings=settings,
+        draining=lambda: host.handing_over,
+        meter=meter,
+        trust=trust,
+    )
+    apart = Apart(settings.drain_seconds)
+    revokes = Revokes(executor, keys, turns, ttl_ms=ttl_ms)
+    heartbeat = Heartbeat(
+        around.beats,
+        keys,
+        lease_ms=round(settings.lease_seconds * MILLISECONDS),
+        every_seconds=settings.heartbeat_seconds,
+        verdict=host.heard_beat,
+    )
+    runs = ClaimedRuns(
+        bench,
+        worker=worker,
+        plans=plans,
+        offers=offers,
+        turns=turns,
+        heartbeat=heartbeat,
+        apart=apart,
+        misfits=misfits,
+        revokes=revokes,
+        counts=host.counts,
+    )
     host.assemble(
         Parts(
-            bench=Bench(
-                kernel=InvocationKernel(),
-                executor=executor,
-                keys=keys,
-                registry=registry,
-                settings=settings,
-                draining=lambda: host.handing_over,
-                meter=meter,
-                trust=trust,
+            executor=executor,
+            dispatcher=Dispatcher(
+                bench,
+                worker=worker,
+                intake=Intake(keys.fleet, trust, limits or SizeLimits(), host.counts),
+                turns=turns,
+                apart=apart,
+                revokes=revokes,
+                runs=runs,
+                draining=lambda: host.draining,
+                counts=host.counts,
             ),
-            intake=Intake(keys.fleet, trust, limits or SizeLimits(), host.counts),
-            plans=plans,
+            runs=runs,
             offers=offers,
-            turns=turns,
-            heartbeat=Heartbeat(
-                around.beats,
-                keys,
-                lease_ms=round(settings.lease_seconds * MILLISECONDS),
-                every_seconds=settings.heartbeat_seconds,
-                verdict=host.heard_beat,
-            ),
+            heartbeat=heartbeat,
             sweeper=Sweeper(
                 executor,
                 keys,
@@ -203,11 +230,10 @@ def make_host(
                 body=body,
                 clock=lambda: around.clock.now().timestamp(),
             ),
-            control=ControlListener(executor, keys, host.heard_cancel),
-            apart=Apart(settings.drain_seconds),
+            control=ControlListener(executor, keys, runs.heard_cancel),
+            apart=apart,
             misfits=misfits,
-            revokes=Revokes(executor, keys, turns, ttl_ms=ttl_ms),
-            worker=worker,
+            revokes=revokes,
             allow_eviction=allow_eviction,
             endpoint=endpoint,
         )
