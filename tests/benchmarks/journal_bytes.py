@@ -28,7 +28,8 @@ from turnfleet_kernel import (
 )
 from turnfleet_kernel.contracts.spec import plan_id
 from turnfleet_worker import Registry, WorkerSettings
-from turnfleet_worker.invocation import Bench, Invocation
+from turnfleet_worker.invocation import Invocation
+from turnfleet_worker.workbench import Bench
 
 TURN_BYTES = 500
 RESULT_BYTES = 2_000

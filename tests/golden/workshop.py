@@ -22,9 +22,10 @@ from turnfleet_kernel.contracts.spec import plan_id
 from turnfleet_kernel.conversation import ListConversation
 from turnfleet_kernel.testing import CountingIds, ManualClock
 from turnfleet_worker import Registry, WorkerSettings
-from turnfleet_worker.ending import Verdict
+from turnfleet_worker.ending import Left, Verdict
 from turnfleet_worker.fold import fold
-from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.invocation import Invocation
+from turnfleet_worker.workbench import Bench
 
 TERMINAL = {"end": "completed", "cancelled": "cancelled", "expired": "expired"}
 MOMENT_MS = 1_764_374_400_000

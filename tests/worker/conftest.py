@@ -16,7 +16,9 @@ from turnfleet_kernel import InvocationKernel, PlanSpec, compile_plan
 from turnfleet_kernel.contracts.spec import plan_id
 from turnfleet_kernel.testing import ScriptedModel
 from turnfleet_worker import Registry, WorkerSettings
-from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.ending import Left
+from turnfleet_worker.invocation import Invocation
+from turnfleet_worker.workbench import Bench
 
 
 @dataclass

@@ -14,8 +14,8 @@ from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Claim
 from turnfleet.wire.envelope import Envelope
 from turnfleet_worker import WorkerSettings, create_app
+from turnfleet_worker.ending import Left
 from turnfleet_worker.host import WorkerHost
-from turnfleet_worker.invocation import Left
 from turnfleet_worker.pool.ports import Delivery
 
 T = TypeVar("T")

@@ -30,7 +30,6 @@ from turnfleet_worker.dispatch import Dispatcher
 from turnfleet_worker.heartbeat import Heartbeat
 from turnfleet_worker.host import Parts, WorkerHost
 from turnfleet_worker.intake import Intake
-from turnfleet_worker.invocation import Bench
 from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.metrics.endpoint import Endpoint, Place, metrics_place
 from turnfleet_worker.metrics.prometheus import PrometheusMeter
@@ -45,6 +44,7 @@ from turnfleet_worker.settings import WorkerSettings
 from turnfleet_worker.sweep import Sweeper
 from turnfleet_worker.trust import Trust
 from turnfleet_worker.turns import Turns
+from turnfleet_worker.workbench import Bench
 
 ANNOUNCED_BEATS = 4
 """A worker that missed this many heartbeats is no longer counted among the living."""

@@ -13,10 +13,10 @@ from turnfleet.store.transitions import TERMINAL_STATES
 from turnfleet_kernel import InvocationPlan
 from turnfleet_kernel.errors import PlanError
 from turnfleet_worker.apart import Apart
-from turnfleet_worker.ending import Verdict
+from turnfleet_worker.ending import Left, Verdict
 from turnfleet_worker.errors import NewerJournal
 from turnfleet_worker.heartbeat import Heartbeat
-from turnfleet_worker.invocation import Bench, Invocation, Left
+from turnfleet_worker.invocation import Invocation
 from turnfleet_worker.logs import labels_of
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
@@ -28,6 +28,7 @@ from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.telling import result_of
 from turnfleet_worker.tracing.runs import note_state, processing
 from turnfleet_worker.turns import Turns
+from turnfleet_worker.workbench import Bench
 
 _log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from turnfleet.wire.trace_context import carrier_text
 from turnfleet_worker.apart import Apart
 from turnfleet_worker.claimed_runs import ClaimedRuns
 from turnfleet_worker.intake import Intake
-from turnfleet_worker.invocation import Bench
 from turnfleet_worker.people import MILLISECONDS
 from turnfleet_worker.persistence import persist
 from turnfleet_worker.pool.ports import Delivery
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.telling import CUT_SHORT
 from turnfleet_worker.turns import Turns
+from turnfleet_worker.workbench import Bench
 
 _log = logging.getLogger(__name__)
 

@@ -1,9 +1,11 @@
-"""How an invocation leaves: decided by a plain function, performed by the host (STYLE, habits 2 and 3)."""
+"""How an invocation leaves: decided by a plain function, performed by `leaving.py` (STYLE, habits 2 and 3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from turnfleet.store.records import Offer
 from turnfleet_kernel.contracts.events import PAUSE_KINDS, KernelEvent
 from turnfleet_kernel.contracts.interrupts import InvocationPreempted
 from turnfleet_worker.errors import NewerJournal
@@ -54,6 +56,20 @@ class SetAside:
 
 
 Leaving: TypeAlias = Finish | Pause | Release | Drop | SetAside
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a claim ended: the run's `state` now, an offer to publish, what Flower shows, and the run's own error.
+
+    `content` is what the run was about, for whoever may see it.
+    """
+
+    state: str
+    offer: Offer | None = None
+    interrupts: tuple[Mapping[str, Any], ...] = ()
+    content: Mapping[str, Any] | None = None
+    error: BaseException | None = None
 
 
 def decide(verdict: Verdict | None, last: KernelEvent | None, raised: BaseException | None) -> Leaving:

@@ -6,8 +6,9 @@ import time
 from turnfleet.errors import BadSignature, ClaimLost
 from turnfleet.store import commands
 from turnfleet.store.records import Claim, Ending
-from turnfleet_worker.invocation import Bench, Left
+from turnfleet_worker.ending import Left
 from turnfleet_worker.persistence import persist
+from turnfleet_worker.workbench import Bench
 
 _log = logging.getLogger(__name__)
 

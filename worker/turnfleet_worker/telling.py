@@ -5,7 +5,7 @@ from typing import Final
 from celery.exceptions import Ignore
 
 from turnfleet.store.transitions import CANCELLED, EXPIRED, PAUSED
-from turnfleet_worker.invocation import Left
+from turnfleet_worker.ending import Left
 from turnfleet_worker.pool.ports import Delivery
 
 CUT_SHORT: Final = frozenset({CANCELLED, EXPIRED})
