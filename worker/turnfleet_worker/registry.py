@@ -4,37 +4,28 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
-from turnfleet_kernel.compile import unknown_names
 from turnfleet_kernel.contracts.interrupts import Decision
 from turnfleet_kernel.contracts.spec import PlanSpec
-from turnfleet_kernel.contracts.stages import Stage
-from turnfleet_kernel.errors import PlanError
-from turnfleet_kernel.ports import ResponsePort, ToolPort
-from turnfleet_worker.approval import approval_stages
 from turnfleet_worker.ask import ASK, DESCRIPTION, make_ask
-from turnfleet_worker.delegates import Delegate, check_delegates, delegate_tool
+from turnfleet_worker.catalogue import Catalogue, StageFactory
+from turnfleet_worker.delegates import Delegate
 from turnfleet_worker.errors import RegistrationError
-from turnfleet_worker.models.factories import ModelFactory, model_factory
-from turnfleet_worker.models.named import compile_named
-from turnfleet_worker.models.response import JsonResponse
+from turnfleet_worker.models.factories import model_factory
 from turnfleet_worker.places import caller, place_of
 from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declare_policy, declared_roles
 from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.threads import DaemonThreads
-from turnfleet_worker.toolport import BoundTools, RegisteredTool, as_coroutine
-from turnfleet_worker.tracing.models import TracedModel
+from turnfleet_worker.toolport import RegisteredTool, as_coroutine
 
-__all__ = ["Kind", "Registry"]
+__all__ = ["Registry"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-StageFactory = Callable[[Mapping[str, Any]], Stage]
 FactoryT = TypeVar("FactoryT", bound=StageFactory)
-Kind = Literal["model", "tool", "stage", "delegate"]
 
 
-class Registry:
+class Registry(Catalogue):
     """Names and what they stand for. It is the `PlanRegistry` that `compile_plan(spec, registry)` takes (IPL-3).
 
     Every registry knows the tool `ask`; a plan that lists it may put questions to people. Plain functions run in at
@@ -43,12 +34,7 @@ class Registry:
     """
 
     def __init__(self, *, threads: int = 256) -> None:
-        self._threads = DaemonThreads(threads)
-        self._models: dict[str, ModelFactory] = {}
-        self._tools: dict[str, RegisteredTool] = {}
-        self._stages: dict[str, StageFactory] = {}
-        self._delegates: dict[str, Delegate] = {}
-        self._delegate_policies: dict[str, ToolPolicy] = {}
+        super().__init__(DaemonThreads(threads))
         self._places: dict[tuple[str, str], str] = {}
         self._claim("tool", ASK, "built in; configure it with registry.ask(…)")
         self._set_ask((), None, None)
@@ -218,59 +204,6 @@ class Registry:
         """Let the threads of plain functions end as soon as they are idle."""
         self._threads.close()
 
-    def policy(self, name: str) -> ToolPolicy | None:
-        """Give the policy of a tool, for the host; None for a name that is none.
-
-        A delegate's is that of an idempotent tool: a child goes on where it stood, and is never in doubt.
-        """
-        tool = self._tools.get(name)
-        return self._delegate_policies.get(name) if tool is None else tool.policy
-
-    def describe_capabilities(self) -> dict[str, Any]:
-        """List what this worker can run, as JSON for its announcement; tools with the digest of their schema."""
-        return {
-            "models": sorted(self._models),
-            "tools": {name: tool.policy.digest for name, tool in sorted(self._tools.items())},
-            "stages": sorted(self._stages),
-            "delegates": sorted(self._delegates),
-        }
-
-    def known_names(self) -> Mapping[str, frozenset[str]]:
-        """List what plans may name, by kind."""
-        return {
-            "model": frozenset(self._models),
-            "tool": frozenset(self._tools),
-            "stage": frozenset(self._stages),
-            "delegate": frozenset(self._delegates),
-        }
-
-    def has_model(self, name: str) -> bool:
-        """Tell whether a model of this name is registered."""
-        return name in self._models
-
-    def bind_tools(self, spec: PlanSpec) -> ToolPort:
-        """Give the plan's manifest: its tools and delegates, and no other (IPL-5).
-
-        Raises `PlanError` when a delegate's own plan names what does not exist.
-        """
-        check_delegates(spec, self._delegates, lambda child: unknown_names(child, self))
-        bound = {name: self._tools[name] for name in spec.tools}
-        bound.update({name: self._delegate_tool(name, self._delegates[name]) for name in spec.delegates})
-        return BoundTools(bound, self._threads)
-
-    def bind_model(self, name: str, spec: PlanSpec, tools: ToolPort) -> TracedModel:
-        """Give a model for a plan, traced. Raises `PlanError` when its provider cannot be used here."""
-        return TracedModel(self._models[name](spec, tools), name)
-
-    def bind_stages(self, spec: PlanSpec) -> tuple[Stage, ...]:
-        """Give the plan's stages in its order, and after them the approval stage if a tool of the plan may ask."""
-        declared = tuple(self._bind_stage(each.name, each.settings, spec) for each in spec.stages)
-        return declared + approval_stages([self._tools[name] for name in spec.tools])
-
-    def bind_response(self, spec: PlanSpec) -> ResponsePort | None:
-        """Give the port that reads a structured answer; None for text."""
-        return None if spec.response is None else JsonResponse(spec.name, spec.response)
-
     def _add_tool(
         self, function: FunctionT, /, *, name: str | None, description: str | None, **options: Any
     ) -> FunctionT:
@@ -295,9 +228,6 @@ class Registry:
         )
         self._tools[ASK] = RegisteredTool(function, signature, policy)
 
-    def _delegate_tool(self, name: str, child: Delegate) -> RegisteredTool:
-        return delegate_tool(name, child, lambda spec: compile_named(spec, self))
-
     def _add_stage(self, name: str, factory: FactoryT) -> FactoryT:
         if not callable(factory):
             raise RegistrationError(
@@ -306,18 +236,6 @@ class Registry:
         self._claim("stage", name, caller())
         self._stages[name] = factory
         return factory
-
-    def _bind_stage(self, name: str, settings: Mapping[str, Any], spec: PlanSpec) -> Stage:
-        try:
-            stage = self._stages[name](settings)
-        except Exception as failed:
-            raise PlanError(
-                f"stage {name!r} cannot be made with the settings of plan {spec.name!r}: "
-                f"{type(failed).__name__}: {failed}"
-            ) from failed
-        if not isinstance(stage, Stage):
-            raise PlanError(f"stage {name!r}: its factory gave a {type(stage).__name__}, not a Stage")
-        return stage
 
     def _claim(self, kind: str, name: str, place: str) -> None:
         """Take a name, or refuse it with both places."""
