@@ -93,7 +93,8 @@ def errors_page() -> str:
         "turnfleet_kernel": turnfleet_kernel.errors,
         "turnfleet_worker": turnfleet_worker.errors,
     }.items():
-        own = [getattr(module, name) for name in module.__all__ if getattr(module, name).__module__ == module.__name__]
+        named = [getattr(module, name) for name in module.__all__]
+        own = [error for error in named if f"{error.__module__}.".startswith(f"{module.__name__}.")]
         rows = [
             (f"`{error.__name__}`", ", ".join(f"`{base.__name__}`" for base in error.__bases__), _sentence(error))
             for error in own
