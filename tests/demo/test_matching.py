@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnfleet_worker.demo.books import Invoice, Payment
-from turnfleet_worker.demo.matching import Reconciliation, reconcile
+from turnfleet_worker.demo.matching import reconcile
+from turnfleet_worker.demo.reconciliation import Reconciliation
 from turnfleet_worker.demo.report import totals
 
 MARCH = date(2026, 3, 1)

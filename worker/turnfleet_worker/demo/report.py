@@ -6,8 +6,8 @@ from typing import Any
 
 from turnfleet_worker.demo.books import Books, Invoice, Payment
 from turnfleet_worker.demo.ledger import WriteOff
-from turnfleet_worker.demo.matching import Reconciliation, Settlement
 from turnfleet_worker.demo.money import shown
+from turnfleet_worker.demo.reconciliation import Reconciliation, Settlement
 
 TITLE = "# Reconciliation of invoices and payments"
 ZERO = Decimal(0)

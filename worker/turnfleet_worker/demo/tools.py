@@ -12,8 +12,9 @@ from typing import Any
 
 from turnfleet_worker.demo import books, report
 from turnfleet_worker.demo.ledger import Ledger, WriteOff
-from turnfleet_worker.demo.matching import Reconciliation, reconcile
+from turnfleet_worker.demo.matching import reconcile
 from turnfleet_worker.demo.money import CENT, shown
+from turnfleet_worker.demo.reconciliation import Reconciliation
 
 MAX_PROBLEMS = 20
 MAX_MISMATCHES = 100
