@@ -1,15 +1,15 @@
 """The master of a Sentinel-managed pair dies, its replica takes over, and the fleet follows."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from faults.sentinels import SentinelPair
 from faults.site import PLAN, WHOLE, Site
+from fleet.helpers import check_stream
 from support.waiting import eventually
-from worker.kit import until
 
-from turnfleet import AsyncFleet
-from turnfleet.errors import FleetUnavailable
+from turnfleet import AsyncFleet, AsyncRun, EventsLost, KernelEvent
 
 
 @pytest.fixture
@@ -36,19 +36,27 @@ def test_a_fleet_follows_its_master(pair: SentinelPair, fleet_name: str) -> None
 
 
 @pytest.mark.slow
-async def test_a_client_with_await_follows_it_too(pair: SentinelPair, fleet_name: str) -> None:
-    """The same URL for `AsyncFleet`: unavailable, promptly, until there is a master; nothing is left open."""
+async def test_whoever_waits_for_a_run_waits_through_a_failover(pair: SentinelPair, fleet_name: str) -> None:
+    """Result and events, with either client: no error in between, and nothing is left open."""
     with Site(pair.url, fleet_name) as site:
         site.worker()
         async with AsyncFleet(pair.url, name=fleet_name, timeout=2, poll_interval=0.5) as fleet:
             run = await fleet.enqueue(PLAN, WHOLE)
-            eventually(lambda: site.marks("nap:"))
+            following = asyncio.ensure_future(every_event(run))
+            results = [
+                asyncio.ensure_future(run.result(timeout=90)),
+                asyncio.ensure_future(asyncio.to_thread(site.fleet.run(run.run_id).result, timeout=90)),
+            ]
+            await asyncio.to_thread(eventually, lambda: site.marks("nap:"))
             pair.master.kill()
+            assert [outcome.text for outcome in await asyncio.gather(*results)] == ["all done"] * 2
+            check_stream(await following)
 
-            async def ended() -> bool:
-                try:
-                    return (await run.result(timeout=60)).text == "all done"
-                except FleetUnavailable:
-                    return False
 
-            await until(ended, 60)
+async def every_event(run: AsyncRun[object]) -> list[KernelEvent]:
+    """Read a run to its end; from the beginning again if the new master lacks what was read from the old one."""
+    while True:
+        try:
+            return [event async for event in run.events(timeout=90)]
+        except EventsLost:
+            continue

@@ -16,7 +16,7 @@ from turnfleet.store.command import dump
 from turnfleet.store.records import EventsPage
 from turnfleet.wire import SizeLimits
 
-SETUP = Setup(Keys("f"), SizeLimits(), poll_interval=1.0, retention_ms=1)
+SETUP = Setup(Keys("f"), SizeLimits(), poll_interval=1.0, reconnect_timeout=1.0, retention_ms=1)
 
 
 NOISE = (b"", b"{}", b"[]", b"nonsense", b'[{"index": "x"}]')

@@ -33,7 +33,7 @@ async def test_a_redis_that_is_away_is_an_error_before_anything_is_recorded(
     another: Callable[..., AnyFleet], away: str
 ) -> None:
     """The run id is there to try again with, and surely nothing was enqueued."""
-    fleet = another(url=away, timeout=0.5)
+    fleet = another(url=away, timeout=0.5, reconnect_timeout=0.5)
     with pytest.raises(FleetUnavailable) as lost:
         await asyncio.wait_for(do(fleet.enqueue, PLAN, "hi", run_id="run-1"), PATIENCE)
     assert (lost.value.run_id, lost.value.maybe_enqueued) == ("run-1", False)

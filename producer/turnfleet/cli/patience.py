@@ -1,5 +1,6 @@
 """Waiting for a run's events, and saying why none come: a run that nobody can work on emits nothing."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,30 +14,47 @@ if TYPE_CHECKING:
 GLANCE_SECONDS = 2.0
 """After so long without an event it is looked up whether any can come."""
 
+OUTAGE_SECONDS = 60.0
+"""How long a Redis that went away is waited for, without a time limit of the user's."""
+
 Until = Literal["terminal", "pause"]
+
+_NOWHERE = logging.NullHandler()
 
 
 def events(
     fleet: "Fleet", run: "Run[Any]", *, after: int, until: Until, timeout: float | None, tell: Callable[[str], None]
 ) -> Iterator[KernelEvent]:
-    """Yield the run's events; `tell` gets the reason, once, while nobody can work on it.
+    """Yield the run's events; `tell` gets the reason, once, while nobody can work on it, or Redis is away.
 
-    TimeoutError after `timeout` seconds without an event; None waits on.
+    TimeoutError after `timeout` seconds without an event; None waits on. `FleetUnavailable` when Redis is away at the
+    start, at the end of `timeout`, or, without one, for `OUTAGE_SECONDS`.
     """
+    logging.getLogger("turnfleet.client.outage").addHandler(_NOWHERE)  # it is told here
+    run.status()  # who names the wrong server is not to wait for it
     told, since = "", time.monotonic()
+    answered = since
     while True:
         left = GLANCE_SECONDS if timeout is None else min(GLANCE_SECONDS, max(since + timeout - time.monotonic(), 0.0))
         try:
             for event in run.events(after=after, until=until, timeout=left):
                 yield event
                 after, told, since = event.index, "", time.monotonic()
+                answered = since
         except TimeoutError:
-            if timeout is not None and time.monotonic() >= since + timeout:
+            answered = time.monotonic()
+            if timeout is not None and answered >= since + timeout:
                 raise
             reason = why_none_come(fleet, run)
             if reason not in {"", told}:
                 tell(reason)
             told = reason
+        except FleetUnavailable as error:
+            if time.monotonic() >= (answered + OUTAGE_SECONDS if timeout is None else since + timeout):
+                raise
+            if told != "away":
+                tell(f"{error}; still waiting")
+            told = "away"
         else:
             return
 

@@ -36,13 +36,16 @@ class AsyncFleet:
         shards: int = 16,
         timeout: float = 5.0,
         poll_interval: float = 2.0,
+        reconnect_timeout: float = 60.0,
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
         signing: SigningKeys | None = None,
         key_prefix: str = "",
     ) -> None:
         keys = Keys(name, shards, key_prefix=key_prefix)
-        self._setup = Setup(keys, limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing)
+        self._setup = Setup(
+            keys, limits or SizeLimits(), poll_interval, reconnect_timeout, round(retention_seconds * 1000), signing
+        )
         self._line = AsyncLine(url, broker_url or url, keys, timeout)
 
     def __repr__(self) -> str:

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Self, TypeVar, assert_never
 
-from turnfleet.client.follow import Following
+from turnfleet.client.follow import Following, FollowingStep
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Message, Now, Publish, Step
-from turnfleet.errors import TurnfleetError, WrongEventLoop
+from turnfleet.errors import FleetUnavailable, TurnfleetError, WrongEventLoop
 from turnfleet.store import Keys
 from turnfleet.store.commands import clock
 from turnfleet.store.executor import AsyncExecutor
@@ -72,25 +73,30 @@ class AsyncLine:
         """Perform a reader's steps, giving what it emits. The subscription lives only as long as this iterator."""
         async with AsyncExitStack() as stack:
             ear: _Ear | None = None
-            reply: Any = None
+            advance: Callable[[], FollowingStep[T]] = partial(next, following)
             while True:
                 try:
-                    step = following.send(reply)
+                    step = advance()
                 except StopIteration:
                     return
+                reply: Any = None
                 match step:
                     case Emit(value=value):
                         yield value
-                        reply = None
                     case Listen(timeout=timeout):
                         if ear is None or ear.executor is not self._executor:  # else: closed meanwhile, or forked
                             ear = await stack.enter_async_context(_Ear(self._executor, channel))
                         heard = await ear.hear(timeout)
                         reply = None if heard is LOOK else heard
                     case Execute(command=command):
-                        reply = await self._executor.execute(command)
+                        try:
+                            reply = await self._executor.execute(command)
+                        except FleetUnavailable as error:
+                            advance = partial(following.throw, error)
+                            continue
                     case _:
                         assert_never(step)
+                advance = partial(following.send, reply)
 
     async def aclose(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -26,8 +26,9 @@ class Fleet:
     `url` is the Redis that holds the runs; `broker_url` the Celery broker, by default the same. `name` and `shards`
     must be the workers'. `timeout` (seconds) bounds every wait for Redis and the broker, `poll_interval` (seconds)
     is how often a reader of events looks at the log when it hears nothing, `retention_seconds` how long a run that
-    ends by a cancel from here is kept. `signing` signs runs and decisions (docs/security.md);
-    every key and channel of the fleet begins with `key_prefix`, which must be the workers', too.
+    ends by a cancel from here is kept. `reconnect_timeout` (seconds) is how long `result` and `events` without a
+    time limit of their own wait for a Redis that went away, each time anew. `signing` signs runs and decisions
+    (docs/security.md); every key and channel of the fleet begins with `key_prefix`, which must be the workers', too.
 
     Connects on first use, may be shared between threads, and survives a fork (the child opens its own connections).
     Raises `InvalidId` for a name that cannot be one. Every method may raise `FleetUnavailable`.
@@ -42,13 +43,16 @@ class Fleet:
         shards: int = 16,
         timeout: float = 5.0,
         poll_interval: float = 2.0,
+        reconnect_timeout: float = 60.0,
         limits: SizeLimits | None = None,
         retention_seconds: float = 86_400.0,
         signing: SigningKeys | None = None,
         key_prefix: str = "",
     ) -> None:
         keys = Keys(name, shards, key_prefix=key_prefix)
-        self._setup = Setup(keys, limits or SizeLimits(), poll_interval, round(retention_seconds * 1000), signing)
+        self._setup = Setup(
+            keys, limits or SizeLimits(), poll_interval, reconnect_timeout, round(retention_seconds * 1000), signing
+        )
         self._line = Line(url, broker_url or url, keys, timeout)
 
     def __repr__(self) -> str:
@@ -153,9 +157,10 @@ class Run(Generic[T]):
         """Iterate over the run's events with an index above `after`, each once, in order, live.
 
         Ends with the run's end, with `until="pause"` also when it pauses. `timeout`: seconds without an event, then
-        TimeoutError. Come back after a disconnect with `after=` the last index you had. Raises `UnknownRun`, and
-        `EventsTrimmed` when the next event has left the run's bounded log, `EventsLost` when the log is shorter than
-        what was read before.
+        TimeoutError. Goes on by itself after an outage of Redis; `FleetUnavailable` when that lasts past `timeout`, or
+        without one past the client's `reconnect_timeout`. Come back later with `after=` the last index you had. Raises
+        `UnknownRun`, and `EventsTrimmed` when the next event has left the run's bounded log, `EventsLost` when the log
+        is shorter than what was read before.
         """
         following = follow_events(self._setup, self.run_id, after=after, until=until, timeout=timeout)
         return self._line.follow(self._setup.keys.events(self.run_id), following)
@@ -164,7 +169,8 @@ class Run(Generic[T]):
         """Wait until the run ended or paused; give its outcome.
 
         Raises `RunPaused` (with the open interrupts), `RunFailed`, `RunCancelled`, `RunExpired`, `UnknownRun`, and
-        TimeoutError after `timeout` seconds.
+        TimeoutError after `timeout` seconds. An outage of Redis is waited through; `FleetUnavailable` when there is
+        no answer at the end of `timeout`, or without one after the client's `reconnect_timeout`.
         """
         following = follow_to_end(self._setup, self.run_id, timeout=timeout)
         with closing(self._line.follow(self._setup.keys.events(self.run_id), following)) as snapshots:

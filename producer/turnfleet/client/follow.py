@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from turnfleet.client.outage import ask
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Emit, Execute, Listen
 from turnfleet.errors import EventsLost
@@ -22,7 +23,8 @@ from turnfleet_kernel.contracts.json import event_from_json
 T = TypeVar("T")
 
 Until: TypeAlias = Literal["terminal", "pause"]
-Following: TypeAlias = Generator[Execute[Any] | Listen | Emit[T], Any, None]
+FollowingStep: TypeAlias = Execute[Any] | Listen | Emit[T]
+Following: TypeAlias = Generator[FollowingStep[T], Any, None]
 """Steps of a reader; what it emits is a T."""
 
 BATCHES: Final = 200
@@ -61,14 +63,15 @@ def follow_events(
 
     It is over when its state is terminal (`until="pause"`: or paused) and every event was emitted. A terminal event
     alone does not end it: a failed run may be retried and go on. `timeout`: seconds without an event; then
-    TimeoutError. Raises `UnknownRun`, `EventsTrimmed` when the next event has left the log, and `EventsLost` when the
-    log ends before `after`.
+    TimeoutError, or `FleetUnavailable` if the store is away by then (see `outage.ask`). Raises `UnknownRun`,
+    `EventsTrimmed` when the next event has left the log, and `EventsLost` when the log ends before `after`.
     """
     ends = TERMINAL_STATES | {PAUSED} if until == "pause" else TERMINAL_STATES
     cursor = Cursor(after)
     heard = time.monotonic()
     while True:
-        page = yield Execute(commands.read_events(setup.keys, run_id, after=cursor.last, count=BATCHES))
+        look = commands.read_events(setup.keys, run_id, after=cursor.last, count=BATCHES)
+        page = yield from ask(setup, look, until=None if timeout is None else heard + timeout)
         if cursor.last >= page.next_index:
             # Waiting until the log is as long again would pass over what then stands there instead.
             raise EventsLost(run_id, cursor.last, page.next_index)
@@ -97,11 +100,13 @@ def follow_events(
 def follow_to_end(setup: Setup, run_id: str, *, timeout: float | None = None) -> Following[Snapshot]:
     """Emit the run's snapshot once it ended or paused, then end.
 
-    `timeout`: seconds in all; then TimeoutError. Raises `UnknownRun`.
+    `timeout`: seconds in all; then TimeoutError, or `FleetUnavailable` if the store is away by then (see `outage.ask`).
+    Raises `UnknownRun`.
     """
     started = time.monotonic()
+    ends = None if timeout is None else started + timeout
     while True:
-        snapshot = yield Execute(commands.outcome(setup.keys, run_id))
+        snapshot = yield from ask(setup, commands.outcome(setup.keys, run_id), until=ends)
         if snapshot.state in TERMINAL_STATES or snapshot.state == PAUSED:
             yield Emit(snapshot)
             return
@@ -109,10 +114,10 @@ def follow_to_end(setup: Setup, run_id: str, *, timeout: float | None = None) ->
         while True:
             now = time.monotonic()
             wait = looked + setup.poll_interval - now
-            if timeout is not None:
-                if started + timeout <= now:
+            if ends is not None:
+                if ends <= now:
                     raise TimeoutError(f"run {run_id!r} has no result after {timeout} seconds; it is {snapshot.state}")
-                wait = min(wait, started + timeout - now)
+                wait = min(wait, ends - now)
             if wait <= 0:
                 break
             events = read_message((yield Listen(wait)))

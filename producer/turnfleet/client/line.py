@@ -1,13 +1,14 @@
 """The sync driver: performs a client's steps on sockets, in the caller's thread, with no thread of its own."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, TypeVar, assert_never
 
-from turnfleet.client.follow import Following
+from turnfleet.client.follow import Following, FollowingStep
 from turnfleet.client.steps import Emit, Execute, ExecuteMany, Flow, Listen, Now, Publish, Step
-from turnfleet.errors import TurnfleetError
+from turnfleet.errors import FleetUnavailable, TurnfleetError
 from turnfleet.store import Keys
 from turnfleet.store.commands import clock
 from turnfleet.store.executor import SyncExecutor
@@ -62,25 +63,30 @@ class Line:
         """Perform a reader's steps, giving what it emits. The subscription lives only as long as this iterator."""
         with ExitStack() as stack:
             subscription: SyncSubscription | None = None
-            reply: Any = None
+            advance: Callable[[], FollowingStep[T]] = partial(next, following)
             while True:
                 try:
-                    step = following.send(reply)
+                    step = advance()
                 except StopIteration:
                     return
+                reply: Any = None
                 match step:
                     case Emit(value=value):
                         yield value
-                        reply = None
                     case Listen(timeout=timeout):
                         if subscription is None:
                             subscription = stack.enter_context(self._executor.subscribe(channel))
                         heard = subscription.get(timeout)
                         reply = None if heard is LOOK else heard
                     case Execute(command=command):
-                        reply = self._executor.execute(command)
+                        try:
+                            reply = self._executor.execute(command)
+                        except FleetUnavailable as error:
+                            advance = partial(following.throw, error)
+                            continue
                     case _:
                         assert_never(step)
+                advance = partial(following.send, reply)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -14,6 +14,7 @@ class Setup:
     keys: Keys
     limits: SizeLimits
     poll_interval: float
+    reconnect_timeout: float
     retention_ms: int
     signing: SigningKeys | None = None
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -22,6 +23,8 @@ class Setup:
         """Refuse times that would turn waiting into spinning, or forget runs at once."""
         if self.poll_interval <= 0 or self.retention_ms <= 0:
             raise ValueError("poll_interval and retention_seconds must be more than 0")
+        if not self.reconnect_timeout >= 0:
+            raise ValueError("reconnect_timeout must be 0 or more")
 
     @property
     def fleet(self) -> str:

@@ -20,6 +20,8 @@ class StoreError(TurnfleetError):
 class FleetUnavailable(TurnfleetError):
     """Redis or the broker did not answer in time. `maybe_enqueued`: the run's record may exist already.
 
+    What asks once (`enqueue`, `status`, ...) says so within the client's `timeout`; what waits (`result`, `events`)
+    goes on waiting first, as long as its own `timeout`, else the client's `reconnect_timeout`.
     Enqueueing again with the same `run_id` is always safe: the same request gives the same run.
     """
 

@@ -131,6 +131,12 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
     return StoreError(f"the fleet's Redis at {where} could not be used{about}: {kind}")
 
 
+def may_pass(error: FleetUnavailable) -> bool:
+    """Whether the server may answer later on its own: a login or a certificate that was refused stays refused."""
+    cause = error.__cause__
+    return not isinstance(cause, AuthenticationError) and (cause is None or _distrust(cause) is None)
+
+
 def _distrust(error: BaseException) -> str | None:
     """Say why a server's certificate was refused, when that is what is behind an error."""
     seen: BaseException | None = error
