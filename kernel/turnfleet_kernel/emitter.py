@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Any
 
-from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.events import EventKind, KernelEvent
 from turnfleet_kernel.ports import Clock
 
 __all__ = ["Emitter"]
@@ -20,7 +20,7 @@ class Emitter:
         self._now = clock.now
         self.next_index = first_index
 
-    def make(self, kind: str, **payload: Any) -> KernelEvent:
+    def make(self, kind: EventKind, **payload: Any) -> KernelEvent:
         """Make the next event."""
         index = self.next_index
         self.next_index = index + 1

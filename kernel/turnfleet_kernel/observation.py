@@ -5,18 +5,25 @@ Events are made one at a time, as they are asked for: of those that nobody takes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from turnfleet_kernel.calls import ChildHad, Progressed
 from turnfleet_kernel.context import RequestContext
-from turnfleet_kernel.contracts.events import KernelEvent
-from turnfleet_kernel.contracts.values import Delta, ToolOutcome, ToolRequest
+from turnfleet_kernel.contracts.events import EventKind, KernelEvent
+from turnfleet_kernel.contracts.values import Delta, DeltaKind, ToolOutcome, ToolRequest
 from turnfleet_kernel.emitter import Emitter
 from turnfleet_kernel.rounds import OpenRound
 from turnfleet_kernel.sinks import CallbackEventAdapter
 from turnfleet_kernel.tools import RoundStep
 
 __all__ = ["Emitter", "RunObservation"]
+
+_DELTA_EVENTS: Final[Mapping[DeltaKind, EventKind]] = {
+    "text": "text_delta",
+    "reasoning": "reasoning_delta",
+    "tool_call": "tool_call_delta",
+}
 
 
 class RunObservation:
@@ -46,7 +53,7 @@ class RunObservation:
     def deltas(self, deltas: Iterable[Delta]) -> Iterator[KernelEvent]:
         """Make the events of pieces of a turn."""
         for delta in deltas:
-            yield self.make(f"{delta.kind}_delta", text=delta.text)
+            yield self.make(_DELTA_EVENTS[delta.kind], text=delta.text)
 
     def usage(self, turn_round: OpenRound) -> Iterator[KernelEvent]:
         """Make the usage event of an accepted turn, unless it was made or there is nothing to tell."""

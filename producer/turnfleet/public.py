@@ -35,9 +35,11 @@ from turnfleet.errors import (
     WireError,
     WrongEventLoop,
 )
-from turnfleet.status import Page, RunInterrupt, RunStatus
+from turnfleet.interrupt import RunInterrupt
+from turnfleet.status import Page, RunStatus
+from turnfleet.store.transitions import RunState
 from turnfleet.wire import SigningKeys, SizeLimits
-from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.events import EventKind, KernelEvent
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Interrupt, Reject, Retry
 from turnfleet_kernel.contracts.json import decision_from_json, event_to_json
 from turnfleet_kernel.contracts.limits import PlanLimits
@@ -56,6 +58,7 @@ __all__ = [
     "Edit",
     "EnqueueItem",
     "EnqueueOptions",
+    "EventKind",
     "EventsLost",
     "EventsTrimmed",
     "FencedOff",
@@ -87,6 +90,7 @@ __all__ = [
     "RunIdConflict",
     "RunInterrupt",
     "RunPaused",
+    "RunState",
     "RunStatus",
     "SigningKeys",
     "SizeLimits",

@@ -3,59 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
+from turnfleet.interrupt import RunInterrupt
 from turnfleet.store.records import InboxEntry, Snapshot, StoredInterrupt
-from turnfleet.store.transitions import TERMINAL_STATES
-from turnfleet_kernel.contracts.interrupts import Decision
+from turnfleet.store.transitions import TERMINAL_STATES, RunState
+from turnfleet_kernel.contracts.interrupts import InterruptKind
 from turnfleet_kernel.contracts.json import decision_from_json, usage_from_json
 from turnfleet_kernel.contracts.values import UsageDelta
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInterrupt:
-    """One thing that a run waits for, or waited for: then `decision`, `by` and `decided_at` are set.
-
-    An approval or an in_doubt has `tool` and `arguments`; a question has `question` and maybe `schema`, the JSON
-    Schema of its answer. `digest` names what is shown here: a decision is bound to it. An empty `roles` lets anybody
-    decide. `payload` is all of it as the run said it.
-    """
-
-    run_id: str
-    plan_name: str
-    id: str
-    kind: str
-    call_id: str | None
-    payload: Mapping[str, Any]
-    digest: str | None
-    roles: tuple[str, ...]
-    schema: Mapping[str, Any] | None
-    expires_at: datetime | None
-    decision: Decision | None
-    by: str | None
-    decided_at: datetime | None
-
-    @property
-    def tool(self) -> str | None:
-        """The tool whose call waits; None for a question."""
-        return self.payload.get("tool")
-
-    @property
-    def arguments(self) -> Mapping[str, Any] | None:
-        """The arguments of the call that waits; None for a question."""
-        return self.payload.get("arguments")
-
-    @property
-    def question(self) -> str | None:
-        """What is asked; None unless it is a question."""
-        return self.payload.get("question")
-
-    @property
-    def open(self) -> bool:
-        """Whether nobody has decided yet."""
-        return self.decision is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +26,7 @@ class RunStatus:
     """
 
     run_id: str
-    state: str
+    state: RunState
     plan_id: str
     plan_name: str
     queue: str
@@ -129,7 +86,7 @@ def read_status(snapshot: Snapshot) -> RunStatus:
     interrupts = [_read_interrupt(snapshot.run_id, snapshot.plan_name, each) for each in snapshot.interrupts]
     return RunStatus(
         run_id=snapshot.run_id,
-        state=snapshot.state,
+        state=cast("RunState", snapshot.state),
         plan_id=snapshot.plan_id,
         plan_name=snapshot.plan_name,
         queue=snapshot.queue,
@@ -170,7 +127,7 @@ def _read_interrupt(run_id: str, plan_name: str, stored: StoredInterrupt) -> Run
         run_id=run_id,
         plan_name=plan_name,
         id=stored.id,
-        kind=stored.kind,
+        kind=cast("InterruptKind", stored.kind),
         call_id=stored.call_id,
         payload=stored.payload,
         digest=stored.digest or stored.payload.get("digest"),

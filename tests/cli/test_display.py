@@ -11,12 +11,12 @@ from rich.console import Console
 from support.waiting import eventually
 
 from turnfleet.cli.display import Display, LiveDisplay
-from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.events import EventKind, KernelEvent
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def event(kind: str, **payload: Any) -> KernelEvent:
+def event(kind: EventKind, **payload: Any) -> KernelEvent:
     """Return an event of this kind."""
     return KernelEvent("r", 0, kind, NOON, payload)
 

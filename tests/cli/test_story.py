@@ -8,7 +8,7 @@ import pytest
 
 from turnfleet.cli.printing import arguments_line, one_line, safe
 from turnfleet.cli.story import Line, Story
-from turnfleet_kernel.contracts.events import KernelEvent
+from turnfleet_kernel.contracts.events import EventKind, KernelEvent
 from turnfleet_kernel.contracts.interrupts import Interrupt
 from turnfleet_kernel.contracts.stages import StageTrace
 from turnfleet_kernel.contracts.values import ToolOutcome, UsageDelta
@@ -16,7 +16,7 @@ from turnfleet_kernel.contracts.values import ToolOutcome, UsageDelta
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def event(kind: str, **payload: Any) -> KernelEvent:
+def event(kind: EventKind, **payload: Any) -> KernelEvent:
     """Return an event of this kind."""
     return KernelEvent("r", 0, kind, NOON, payload)
 

@@ -25,6 +25,7 @@ from turnfleet_kernel import (
     TurnRequest,
     UsageDelta,
 )
+from turnfleet_kernel.contracts.events import EventKind
 from turnfleet_kernel.contracts.json import event_from_json, event_to_json
 from turnfleet_kernel.contracts.values import InvocationOutcome, ToolOutcome
 from turnfleet_kernel.testing import ManualClock, RecordingSink, call, make_plan
@@ -91,7 +92,7 @@ payloads = st.one_of(
 
 
 @given(payloads, st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1)))  # noqa: DTZ001 - made aware below
-def test_events_survive_json(kind_and_payload: tuple[str, dict[str, Any]], time: datetime) -> None:
+def test_events_survive_json(kind_and_payload: tuple[EventKind, dict[str, Any]], time: datetime) -> None:
     """What goes out comes back equal, kinds of a newer sender included (EVT-1)."""
     kind, payload = kind_and_payload
     event = KernelEvent("r", 3, kind, time.replace(tzinfo=UTC), payload)

@@ -80,3 +80,18 @@ async def test_a_sink_remembers_runs_and_events() -> None:
     await walk(plan, ASK, run_id="b")
     bound: list[Any] = [(RunIdentity.root("a"), {"n": 1}), (RunIdentity.root("b"), {})]
     assert (sink.bound, sink.closed, sink.kinds) == (bound, 2, ["text_delta", "usage", "done"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ("hello", r"a script is a list of steps: ScriptedModel\(\['hello'\]\)"),
+        (["hello", {"text": "hi"}], "step 2 of the script is a dict; a step is a text, a turn"),
+        ([(1, 2, "hi")], "step 1 of the script is a tuple"),
+        ([(0.1, None)], "step 1 of the script is a NoneType"),
+    ],
+)
+def test_what_is_no_script_is_refused(steps: Any, says: str) -> None:
+    """A lone text would be said letter by letter, a round for each."""
+    with pytest.raises(TypeError, match=says):
+        ScriptedModel(steps)

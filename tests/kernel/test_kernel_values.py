@@ -131,6 +131,14 @@ def test_a_decision_is_written_as_it_is_or_not_at_all(value: Any) -> None:
         decision_to_json(Edit({"amount": value}))
 
 
+def test_a_decision_that_could_not_be_read_again_is_not_written() -> None:
+    """It would be in the run's record for ever, and nobody could read that any more."""
+    with pytest.raises(ValueError, match="the decision 'reject' is none: reason: Input should be a valid string"):
+        decision_to_json(Reject(5))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the decision 'edit' is none: arguments: "):
+        decision_to_json(Edit([1]))  # type: ignore[arg-type]
+
+
 @given(json_values)
 def test_a_turn_keeps_what_its_provider_wants_to_see_again(value: Any) -> None:
     """Through JSON, and in the transcript, unread (HK-3)."""

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from celery import Celery
 from celery.concurrency.gevent import TaskPool as GreenletPool
 
+from turnfleet import InvalidAddress
+from turnfleet_worker import Registry, create_app
 from turnfleet_worker.celery_app import build
 from turnfleet_worker.pool import Host
 from turnfleet_worker.pool.checks import reason_to_refuse
@@ -90,3 +93,18 @@ def test_the_task_cannot_be_called_without_a_worker() -> None:
     app = build(no_host, fleet="checks", broker_url="redis://127.0.0.1:1/0", settings=WorkerSettings())
     with pytest.raises(RuntimeError, match=r"enqueue the run with turnfleet\.Fleet"):
         app.tasks[TASK_NAME](envelope={})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "says"),
+    [
+        ((Registry, "redis://localhost"), {}, TypeError, "create_app takes a Registry, not <class"),
+        ((Registry(), "redis://localhost"), {"settings": {"lease_seconds": 3}}, TypeError, "takes a WorkerSettings"),
+        ((Registry(), None), {}, InvalidAddress, "is the variable that should hold it unset"),
+        ((Registry(), "localhost:6379"), {}, InvalidAddress, "the URL makes no sense"),
+    ],
+)
+def test_an_app_is_made_of_what_it_says(arguments: Any, options: Any, error: type[Exception], says: str) -> None:
+    """Refused where the fleet is written down, not by a worker process that has begun to start."""
+    with pytest.raises(error, match=says):
+        create_app(*arguments, **options)

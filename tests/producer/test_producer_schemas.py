@@ -25,7 +25,7 @@ from turnfleet import (
 )
 from turnfleet.wire import decision_schema, event_schema, outcome_schema, plan_schema
 from turnfleet_kernel import Interrupt, StageTrace
-from turnfleet_kernel.contracts.events import FLEET_KINDS, KERNEL_KINDS
+from turnfleet_kernel.contracts.events import FLEET_KINDS, KERNEL_KINDS, EventKind
 from turnfleet_kernel.contracts.json import decision_to_json, outcome_to_json
 
 OUTCOME = InvocationOutcome(
@@ -45,7 +45,7 @@ WAITING = Interrupt("approval:c1", "approval", {"tool": "add", "arguments": {}, 
 PAUSE = {"interrupt": WAITING, "interrupts": (WAITING,)}
 
 
-def _event(kind: str, **payload: Any) -> KernelEvent:
+def _event(kind: EventKind, **payload: Any) -> KernelEvent:
     return KernelEvent("r", 0, kind, datetime.now(UTC), payload)
 
 

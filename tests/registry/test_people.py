@@ -1,5 +1,6 @@
 """People in the loop, in-process: approvals and questions pause a run, and decisions take it on (HK-2 to HK-6)."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -299,3 +300,29 @@ async def test_a_plan_that_does_not_list_ask_cannot_ask() -> None:
     outcome = await InvocationKernel().run(compile_plan(PlanSpec(name="p", model="m"), registry), ASKED)
     assert isinstance(outcome, InvocationOutcome)
     assert outcome.tool_outcomes[0].error == "There is no tool 'ask' here. Tools: none."
+
+
+async def _above_fifty(arguments: Mapping[str, Any]) -> bool:
+    """Decide as something would that has to look elsewhere first."""
+    await asyncio.sleep(0)
+    return bool(arguments["amount"] > 50)
+
+
+@pytest.mark.parametrize(("amount", "paid"), [(20.0, [("A", 20.0)]), (80.0, [])])
+async def test_a_predicate_may_be_async(amount: float, paid: list[tuple[str, float]]) -> None:
+    """What it says counts; that it is a coroutine function is not mistaken for a yes."""
+    desk = Desk(refund(amount=amount), "Done.", approval=_above_fifty)
+    await InvocationKernel().run(desk.plan(), ASKED)
+    assert desk.paid == paid
+
+
+async def test_a_predicate_that_raises_is_told_in_the_log_without_the_arguments(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The call waits, which is safe; whoever wonders why finds the line that raised."""
+    desk = Desk(refund(amount=20.0), "Done.", approval=lambda args: args["amuont"] > 50)
+    await desk.pause(desk.plan())
+    (record,) = [each for each in caplog.records if each.name == "turnfleet_worker.policy"]
+    assert "the approval predicate of tool 'refund' raised KeyError at " in record.message
+    assert f"{__file__}:" in record.message
+    assert "20.0" not in record.message

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -102,6 +103,15 @@ def test_the_policy_is_readable() -> None:
     ("options", "reason"),
     [
         ({"approval": "yes"}, "approval must be True, False or a predicate"),
+        ({"approval": lambda: True}, "approval must be True, False or a predicate"),
+        ({"idempotent": "no"}, "idempotent='no' must be True or False"),
+        ({"approval": True, "expires_in": True}, "must be a positive number of seconds"),
+        ({"approval": True, "expires_in": "1h"}, "must be a positive number of seconds, a timedelta, or None"),
+        ({"approval": True, "expires_in": float("inf")}, "must be a positive number of seconds"),
+        (
+            {"approval": True, "expires_in": 1, "on_expiry": Reject(cast("str", 5))},
+            "cannot be kept: the decision 'reject' is none",
+        ),
         ({"approval": True, "roles": "finance"}, "must be a tuple of role names"),
         ({"approval": True, "roles": ("",)}, "roles must be non-empty strings"),
         ({"approval": True, "expires_in": 0}, "must be a positive number of seconds"),
@@ -118,6 +128,32 @@ def test_a_policy_that_makes_no_sense_is_refused_by_name(options: dict[str, Any]
     """When it is declared, not when a person would have decided."""
     with pytest.raises(RegistrationError) as refused:
         Registry().tool(**options)(refund)
+    assert reason in str(refused.value)
+
+
+def test_an_expiry_may_be_a_timedelta() -> None:
+    """As every other span of time that a user types."""
+    registry = Registry()
+    registry.tool(refund, approval=True, expires_in=timedelta(hours=1))
+    registry.ask(expires_in=timedelta(days=1))
+    policies = [registry.policy("refund"), registry.policy("ask")]
+    assert [policy.expires_in for policy in policies if policy is not None] == [3600.0, 86_400.0]
+
+
+@pytest.mark.parametrize(
+    ("register", "reason"),
+    [
+        (lambda registry: registry.model("", Echo()), "a model has a name, which is not ''"),
+        (lambda registry: registry.model(5, Echo()), "a model has a name, which is not 5"),
+        (lambda registry: registry.stage(make_stage), "a stage is registered by its name"),
+        (lambda registry: registry.delegate("d", {"name": "p", "model": "m"}), "give the PlanSpec that it runs"),
+        (lambda registry: registry.tool("refund"), "a tool is a function, not 'refund'"),
+    ],
+)
+def test_what_is_no_name_plan_or_function_is_refused(register: Any, reason: str) -> None:
+    """Where it is written, not when the first worker announces it or the first plan is bound."""
+    with pytest.raises(RegistrationError) as refused:
+        register(Registry())
     assert reason in str(refused.value)
 
 

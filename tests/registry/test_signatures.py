@@ -221,6 +221,11 @@ def _typed(case: "Nothing") -> None:  # type: ignore[name-defined]  # noqa: F821
 class _Opaque: ...
 
 
+class _Desk:
+    def open_case(self, case: str) -> str:
+        return case
+
+
 def _no_json(case: _Opaque) -> None: ...
 
 
@@ -232,6 +237,7 @@ def _no_json(case: _Opaque) -> None: ...
         (_positional, "cannot fill case: str"),
         (_stream, "yields: return one value"),
         (_typed, "annotations name 'Nothing'"),
+        (_Desk.open_case, "is a method, and a model cannot fill 'self'"),
         (_no_json, "use types that have a JSON form"),
         (lambda case: case, "register the tool with name="),
     ],

@@ -99,3 +99,33 @@ def test_a_script_that_breaks_is_the_tests_error() -> None:
         with pytest.raises(RunPaused) as paused:
             fleet.enqueue(PLAN, "refund").result()
         assert isinstance(paused.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("script_", "options", "says"),
+    [
+        ({"refund": Approve}, {}, "a person's script holds decisions, such as Approve\\(\\), or functions"),
+        ({"refund": True}, {}, "a person's script holds decisions"),
+        ({"refund": Approve()}, {"roles": "finance"}, "roles= is a sequence of role names"),
+    ],
+)
+def test_a_script_that_decides_nothing_is_refused(script_: Any, options: Any, says: str) -> None:
+    """Where it is written: in the fleet it would look like a person who may not decide."""
+    with pytest.raises(TypeError, match=says):
+        Person(script_, **options)
+
+
+def test_what_is_no_person_or_registry_is_refused() -> None:
+    """With what would be one."""
+    not_a_person: Any = {"refund": Approve()}
+    with pytest.raises(TypeError, match="person= is a Person, as Person"):
+        local_fleet(Desk().registry, person=not_a_person)
+    not_a_registry: Any = "myfleet:registry"
+    with pytest.raises(TypeError, match="local_fleet takes the Registry"):
+        local_fleet(not_a_registry)
+
+
+def test_a_local_fleet_can_be_shown() -> None:
+    """Pytest shows the values of an assertion that failed."""
+    with local_fleet(Desk().registry) as fleet:
+        assert repr(fleet) == "<Fleet local in this process>"

@@ -17,6 +17,8 @@ from turnfleet import (
     PlanSpec,
     Run,
     RunInterrupt,
+    RunPaused,
+    RunState,
     RunStatus,
 )
 
@@ -41,6 +43,7 @@ def sync_client(fleet: Fleet, plan: PlanSpec) -> None:
     assert_type(run.resume({"a": Approve(), "b": Answer(1)}, by="alice"), str)
     events: Iterator[KernelEvent] = run.events(until="pause")
     assert_type(next(events), KernelEvent)
+    assert_type(run.status().state, RunState)
     assert_type(fleet.enqueue_many([(plan, "a"), {"plan": plan, "request": "b", "priority": 9}]), list[Run[Any]])
 
 
@@ -54,6 +57,15 @@ async def async_client(fleet: AsyncFleet, plan: PlanSpec) -> None:
     assert_type(await anext(events), KernelEvent)
 
 
+def what_waits(run: Run[Invoice]) -> tuple[RunInterrupt, ...]:
+    """Give what an error of a paused run holds: the same as `run.interrupts()`."""
+    try:
+        run.result()
+    except RunPaused as paused:
+        return assert_type(paused.interrupts, tuple[RunInterrupt, ...])
+    return ()
+
+
 def mistakes(fleet: Fleet, plan: PlanSpec, run: Run[Invoice]) -> None:
     """Make mistakes that a checker must refuse: were one accepted, mypy would report an unused ignore."""
     fleet.enqueue(plan, "hi", prioritty=9)  # type: ignore[call-overload]
@@ -61,5 +73,11 @@ def mistakes(fleet: Fleet, plan: PlanSpec, run: Run[Invoice]) -> None:
     fleet.enqueue(plan, "hi", double_text="shout")  # type: ignore[call-overload]
     run.resume({"a": "yes"})  # type: ignore[dict-item]
     run.events(until="whenever")  # type: ignore[arg-type]
+    fleet.runs(state="pausd")  # type: ignore[arg-type]
+    for event in run.events():
+        if event.kind == "text_dleta":  # type: ignore[comparison-overlap]
+            break
+    if run.status().state == "pausd":  # type: ignore[comparison-overlap]
+        return
     number: str = run.result().output  # type: ignore[assignment]
     assert number

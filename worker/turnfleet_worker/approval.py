@@ -22,9 +22,9 @@ def approval_stages(tools: Sequence[RegisteredTool]) -> tuple[Stage, ...]:
     if not asking:
         return ()
 
-    def must_ask(request: ToolRequest) -> bool:
+    async def must_ask(request: ToolRequest) -> bool:
         tool = asking.get(request.name)
-        return tool is not None and _must_ask(tool, request)
+        return tool is not None and await _must_ask(tool, request)
 
     def terms(request: ToolRequest) -> Mapping[str, Any]:
         return {"roles": list(asking[request.name].policy.roles)}
@@ -32,11 +32,11 @@ def approval_stages(tools: Sequence[RegisteredTool]) -> tuple[Stage, ...]:
     return (approval_stage(must_ask, terms=terms),)
 
 
-def _must_ask(tool: RegisteredTool, request: ToolRequest) -> bool:
+async def _must_ask(tool: RegisteredTool, request: ToolRequest) -> bool:
     try:
         # As the function will receive them, defaults filled in: a predicate on what the model left out would otherwise
         # pass calls that it is there to stop.
         arguments = tool.signature.bind(request.arguments)
     except ArgumentsError:
         return False  # the tool port refuses it: nobody needs to look at a call that cannot be made
-    return tool.policy.must_ask(arguments)
+    return await tool.policy.must_ask(arguments)

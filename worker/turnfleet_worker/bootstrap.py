@@ -12,6 +12,7 @@ from prometheus_client import ProcessCollector as SystemCollector
 
 from turnfleet.store import Keys
 from turnfleet.store.executor import AsyncExecutor, SyncExecutor
+from turnfleet.store.place import check_address
 from turnfleet.store.records import SweepPolicy
 from turnfleet.wire.limits import SizeLimits
 from turnfleet.wire.publish import Publisher
@@ -68,9 +69,14 @@ def create_app(
     `allow_eviction` lets a worker run on a Redis that may delete runs under memory pressure. With `signing` a worker
     runs only what one of the keys signed (docs/security.md). Every key and channel of the fleet begins with
     `key_prefix`, on the store's Redis and on the broker's. `limits` is for messages of clients
-    that are not ours. Nothing is connected here. Raises `InvalidId` for a name that queue and key names cannot carry.
+    that are not ours. Nothing is connected here. Raises `InvalidId` for a name that queue and key names cannot carry,
+    `InvalidAddress` for a URL that names no Redis, and TypeError for a registry or settings that are none.
     """
     settings = settings or WorkerSettings()
+    for given, wanted in ((registry, Registry), (settings, WorkerSettings)):
+        if not isinstance(given, wanted):
+            raise TypeError(f"create_app takes a {wanted.__name__}, not {given!r:.80}")
+    check_address(url)
     keys = fleet_keys(name, settings, key_prefix)
 
     def host_of_process(app: Celery) -> WorkerHost:

@@ -2,10 +2,11 @@
 
 import inspect
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["caller", "place_of"]
+__all__ = ["caller", "place_of", "place_of_error"]
 
 
 def caller() -> str:
@@ -20,3 +21,9 @@ def place_of(function: Callable[..., Any]) -> str:
     """Name the line where a function is defined; where it has none, the line that registers it."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else caller()
+
+
+def place_of_error(error: BaseException) -> str:
+    """Name the line that raised."""
+    raised = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{raised.filename}:{raised.lineno}"

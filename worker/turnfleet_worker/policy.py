@@ -1,18 +1,34 @@
 """What a tool's owner decided about it: who is asked before a call, and what may be done after a crash."""
 
+import inspect
+import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject
+from turnfleet_kernel.contracts.json import decision_to_json
 from turnfleet_kernel.contracts.values import ToolRequest
 from turnfleet_worker.errors import ArgumentsError, RegistrationError
+from turnfleet_worker.places import place_of_error
 from turnfleet_worker.signatures import Signature
 
-__all__ = ["ApprovalPolicy", "Reconcile", "ToolPolicy", "check_expiry", "declare_policy", "declared_roles"]
+__all__ = [
+    "ApprovalPolicy",
+    "Reconcile",
+    "ToolPolicy",
+    "check_name",
+    "declare_policy",
+    "declared_expiry",
+    "declared_roles",
+]
+
+_log = logging.getLogger(__name__)
 
 ApprovalPolicy: TypeAlias = bool | Callable[[Mapping[str, Any]], Any]
-"""Never (False), always (True), or a predicate on the arguments as the function would receive them."""
+"""Never (False), always (True), or a predicate, plain or async, on the arguments as the function would receive them."""
 
 Reconcile: TypeAlias = Callable[[ToolRequest], Awaitable[Decision | None]]
 """Asked after a crash whether a call that had started took effect. It answers as a person would: Approve(value) for
@@ -44,13 +60,21 @@ class ToolPolicy:
         """Whether a call may have to wait for approval at all."""
         return self.approval is not False
 
-    def must_ask(self, arguments: Mapping[str, Any]) -> bool:
+    async def must_ask(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call with these arguments waits for a person. A predicate that raises does: the safe side."""
         if isinstance(self.approval, bool):
             return self.approval
         try:
-            return bool(self.approval(arguments))
-        except Exception:  # noqa: BLE001 - whatever it is, "nobody looked at this" must not be what follows
+            answer = self.approval(arguments)
+            return bool(await answer if inspect.isawaitable(answer) else answer)
+        except Exception as failed:  # noqa: BLE001 - whatever it is, "nobody looked at this" must not be what follows
+            # Type and place only: its text may quote the arguments.
+            _log.warning(
+                "the approval predicate of tool %r raised %s at %s: the call waits for a person",
+                self.tool,
+                type(failed).__name__,
+                place_of_error(failed),
+            )
             return True
 
 
@@ -59,15 +83,20 @@ def declare_policy(
     *,
     approval: ApprovalPolicy = False,
     roles: object = (),
-    expires_in: float | None = None,
+    expires_in: float | timedelta | None = None,
     on_expiry: Decision | None = None,
     idempotent: bool = False,
 ) -> ToolPolicy:
     """Make the policy of a tool that may ask for approval. Raises `RegistrationError` for one that makes no sense."""
     tool = signature.name
-    if not (isinstance(approval, bool) or callable(approval)):
-        raise RegistrationError(f"tool {tool!r}: approval must be True, False or a predicate on the arguments")
-    check_expiry(tool, "approval", expires_in, on_expiry)
+    if not (isinstance(approval, bool) or _takes_arguments(approval)):
+        raise RegistrationError(
+            f"tool {tool!r}: approval must be True, False or a predicate on the arguments, such as "
+            "lambda args: args['amount'] > 50"
+        )
+    if not isinstance(idempotent, bool):
+        raise RegistrationError(f"tool {tool!r}: idempotent={idempotent!r} must be True or False")
+    seconds = declared_expiry(tool, "approval", expires_in, on_expiry)
     if on_expiry is not None and approval is False:
         raise RegistrationError(f"tool {tool!r}: on_expiry decides an approval, and this tool asks for none")
     if isinstance(on_expiry, Edit):
@@ -76,12 +105,18 @@ def declare_policy(
         tool=tool,
         approval=approval,
         roles=declared_roles(tool, roles),
-        expires_in=expires_in,
+        expires_in=seconds,
         on_expiry=on_expiry,
         idempotent=idempotent,
         schema=signature.schema,
         digest=signature.digest,
     )
+
+
+def check_name(kind: str, name: object) -> None:
+    """Raise `RegistrationError` for what plans cannot name a model, tool, stage or delegate by."""
+    if not isinstance(name, str) or not name:
+        raise RegistrationError(f"a {kind} has a name, which is not {name!r}: plans name it by a non-empty text")
 
 
 def declared_roles(tool: str, roles: object) -> tuple[str, ...]:
@@ -94,19 +129,47 @@ def declared_roles(tool: str, roles: object) -> tuple[str, ...]:
     return named
 
 
-def check_expiry(tool: str, kind: str, expires_in: float | None, on_expiry: object) -> None:
-    """Refuse an expiry that could never apply. `kind` is what the tool's pause asks for: approval or question."""
-    if expires_in is not None and not expires_in > 0:
+def declared_expiry(tool: str, kind: str, expires_in: float | timedelta | None, on_expiry: object) -> float | None:
+    """Read `expires_in` as declared, in seconds; refuse an expiry that could never apply.
+
+    `kind` is what the tool's pause asks for: approval or question.
+    """
+    seconds: object = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
+    if seconds is not None and not (
+        isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
+    ):
         raise RegistrationError(
-            f"tool {tool!r}: expires_in={expires_in!r} must be a positive number of seconds, or None"
+            f"tool {tool!r}: expires_in={expires_in!r} must be a positive number of seconds, a timedelta, or None"
         )
+    _check_default(tool, kind, seconds, on_expiry)
+    return seconds
+
+
+def _check_default(tool: str, kind: str, seconds: float | None, on_expiry: object) -> None:
     if on_expiry is None:
         return
-    if expires_in is None:
+    if seconds is None:
         raise RegistrationError(f"tool {tool!r}: on_expiry without expires_in never applies; say expires_in=seconds")
-    if not isinstance(on_expiry, _BY_KIND[kind]):
+    if not (isinstance(on_expiry, Approve | Edit | Reject | Answer) and isinstance(on_expiry, _BY_KIND[kind])):
         fitting = ", ".join(each.__name__ for each in _BY_KIND[kind])
         raise RegistrationError(f"tool {tool!r}: on_expiry={on_expiry!r} decides no {kind}; it takes one of {fitting}")
+    try:
+        decision_to_json(on_expiry)
+    except ValueError as unfit:
+        raise RegistrationError(f"tool {tool!r}: on_expiry={on_expiry!r} cannot be kept: {unfit}") from unfit
+
+
+def _takes_arguments(predicate: object) -> bool:
+    """Whether this can be called with a call's arguments: one that cannot would raise, and so ask, each time."""
+    if not callable(predicate):
+        return False
+    try:
+        inspect.signature(predicate).bind({})
+    except TypeError:
+        return False
+    except ValueError:  # built in, and says nothing about what it takes
+        return True
+    return True
 
 
 def _check_edit(signature: Signature, edit: Edit) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, cast, overload
 
@@ -14,7 +15,15 @@ from turnfleet_worker.delegates import Delegate
 from turnfleet_worker.errors import RegistrationError
 from turnfleet_worker.models.factories import model_factory
 from turnfleet_worker.places import caller, place_of
-from turnfleet_worker.policy import ApprovalPolicy, Reconcile, ToolPolicy, check_expiry, declare_policy, declared_roles
+from turnfleet_worker.policy import (
+    ApprovalPolicy,
+    Reconcile,
+    ToolPolicy,
+    check_name,
+    declare_policy,
+    declared_expiry,
+    declared_roles,
+)
 from turnfleet_worker.signatures import read_signature
 from turnfleet_worker.threads import DaemonThreads
 from turnfleet_worker.toolport import RegisteredTool, as_coroutine
@@ -59,7 +68,7 @@ class Registry(Catalogue):
         *,
         approval: ApprovalPolicy = False,
         roles: tuple[str, ...] = (),
-        expires_in: float | None = None,
+        expires_in: float | timedelta | None = None,
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
@@ -74,7 +83,7 @@ class Registry(Catalogue):
         *,
         approval: ApprovalPolicy = False,
         roles: tuple[str, ...] = (),
-        expires_in: float | None = None,
+        expires_in: float | timedelta | None = None,
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
@@ -88,7 +97,7 @@ class Registry(Catalogue):
         *,
         approval: ApprovalPolicy = False,
         roles: tuple[str, ...] = (),
-        expires_in: float | None = None,
+        expires_in: float | timedelta | None = None,
         on_expiry: Decision | None = None,
         idempotent: bool = False,
         name: str | None = None,
@@ -97,12 +106,17 @@ class Registry(Catalogue):
         """Offer a function, async or plain, as a tool; gives the function back unchanged.
 
         Its schema and description come from signature and docstring; a parameter annotated `ToolContext` is filled by
-        the worker. `approval` is True, False, or a predicate on the arguments as the function receives them, defaults
-        filled in; a predicate that raises asks. `description` takes the docstring's place, which `python -OO` strips
-        (a tool with neither is refused there). `expires_in` is in seconds; `on_expiry` is the decision taken then,
-        and None ends the run `expired`. `idempotent=True` says that a call whose outcome a crash has lost may be made
-        again with the same call id. Raises `RegistrationError`.
+        the worker. `approval` is True, False, or a predicate, plain or async, on the arguments as the function
+        receives them, defaults filled in; a predicate that raises asks, and the log says so. `description` takes the
+        docstring's place, which `python -OO` strips (a tool with neither is refused there). `expires_in` is in
+        seconds, or a timedelta; `on_expiry` is the decision taken then, and None ends the run `expired`.
+        `idempotent=True` says that a call whose outcome a crash has lost may be made again with the same call id.
+        Raises `RegistrationError`.
         """
+        if function is not None and not callable(function):
+            raise RegistrationError(
+                f"a tool is a function, not {function!r}: give its options by name, as @registry.tool(name='…')"
+            )
         add = partial(
             self._add_tool,
             approval=approval,
@@ -116,15 +130,20 @@ class Registry(Catalogue):
         return add if function is None else add(function)
 
     def ask(
-        self, *, roles: tuple[str, ...] = (), expires_in: float | None = None, on_expiry: Decision | None = None
+        self,
+        *,
+        roles: tuple[str, ...] = (),
+        expires_in: float | timedelta | None = None,
+        on_expiry: Decision | None = None,
     ) -> None:
-        """Configure the built-in tool `ask`: who may answer, for how many seconds, and what holds after them.
+        """Configure the built-in tool `ask`: who may answer, for how long, and what holds after that.
 
-        `on_expiry` is an `Answer` or a `Reject`. Raises `RegistrationError`.
+        `expires_in` is in seconds, or a timedelta; `on_expiry` is an `Answer` or a `Reject`. Raises
+        `RegistrationError`.
         """
-        check_expiry(ASK, "question", expires_in, on_expiry)
+        seconds = declared_expiry(ASK, "question", expires_in, on_expiry)
         self._claim("configuration of", ASK, caller())
-        self._set_ask(declared_roles(ASK, roles), expires_in, on_expiry)
+        self._set_ask(declared_roles(ASK, roles), seconds, on_expiry)
 
     @overload
     def stage(self, name: str, factory: FactoryT) -> FactoryT: ...
@@ -134,6 +153,8 @@ class Registry(Catalogue):
 
     def stage(self, name: str, factory: Any = None) -> Any:
         """Offer a stage: `factory(settings) -> Stage` is called once a plan. Usable as a decorator."""
+        if callable(name):
+            raise RegistrationError("a stage is registered by its name: @registry.stage('name')")
         if factory is None:
             return partial(self._add_stage, name)
         return self._add_stage(name, factory)
@@ -143,6 +164,8 @@ class Registry(Catalogue):
 
         `description` tells the calling model what the agent is for. Raises `RegistrationError`.
         """
+        if not isinstance(plan, PlanSpec):
+            raise RegistrationError(f"delegate {name!r}: give the PlanSpec that it runs, not a {type(plan).__name__}")
         child = Delegate(plan, description or f"Hand a task to the agent {name}.")
         tool = self._delegate_tool(name, child)
         self._claim("delegate", tool.signature.name, caller())
@@ -238,7 +261,8 @@ class Registry(Catalogue):
         return factory
 
     def _claim(self, kind: str, name: str, place: str) -> None:
-        """Take a name, or refuse it with both places."""
+        """Take a name, or refuse it with both places. Raises `RegistrationError`, too, for what is no name."""
+        check_name(kind, name)
         space = "tool" if kind == "delegate" else kind
         taken = self._places.get((space, name))
         if taken is not None:

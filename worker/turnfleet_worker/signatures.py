@@ -26,6 +26,7 @@ from turnfleet_worker.toolcontext import ToolContext
 _EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ANNOTATIONS = frozenset({"title", "description", "examples"})
 _DATA = frozenset({"default", "const", "enum"})
+_OWNERS = frozenset({"self", "cls"})
 _SHOWN_PROBLEMS = 8
 _STRIPPED = 2  # the level of optimization from which Python keeps no docstring
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -96,6 +97,11 @@ def read_signature(
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if not names and not contexts and parameter.name in _OWNERS and parameter.name not in hints:
+            raise RegistrationError(
+                f"tool {tool!r} is a method, and a model cannot fill {parameter.name!r}: register the method of an "
+                "object, as registry.tool(desk.open_case)"
+            )
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise RegistrationError(
                 f"tool {tool!r}: a model passes arguments by name, and cannot fill {parameter}; name each parameter"

@@ -32,7 +32,7 @@ The ``run_id`` attribute of a ``child`` event is the root's, as of all its event
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from turnfleet_kernel.contracts.interrupts import PAUSE_KINDS
 from turnfleet_kernel.contracts.quick import quick_init
@@ -41,7 +41,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-__all__ = ["FLEET_KINDS", "KERNEL_KINDS", "PAUSE_KINDS", "TERMINAL_KINDS", "KernelEvent"]
+__all__ = ["FLEET_KINDS", "KERNEL_KINDS", "PAUSE_KINDS", "TERMINAL_KINDS", "EventKind", "KernelEvent"]
+
+EventKind: TypeAlias = Literal[
+    "stage",
+    "text_delta",
+    "reasoning_delta",
+    "tool_call_delta",
+    "tool_call",
+    "tool_result",
+    "progress",
+    "child",
+    "usage",
+    "approval",
+    "question",
+    "in_doubt",
+    "done",
+    "error",
+    "cancelled",
+    "resumed",
+    "rewind",
+    "expired",
+]
+"""What an event may be: a comparison with any other text is one that a type checker reports."""
 
 TERMINAL_KINDS: Final = frozenset({"done", "error", "cancelled", "expired"})
 """Kinds that end a run. A pause ends only its invocation."""
@@ -81,7 +103,7 @@ class KernelEvent:
 
     run_id: str
     index: int
-    kind: str
+    kind: EventKind
     time: datetime
     payload: Mapping[str, Any]
 

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
+from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from turnfleet_kernel.contracts.events import PAUSE_KINDS, KernelEvent
+from turnfleet_kernel.contracts.events import PAUSE_KINDS, EventKind, KernelEvent
 from turnfleet_kernel.contracts.interrupts import DECISIONS, INTERRUPT, Decision, Interrupt
 from turnfleet_kernel.contracts.plain import plain_json
 from turnfleet_kernel.contracts.stages import StageTrace
@@ -154,10 +155,18 @@ def decision_to_json(decision: Decision) -> Json:
     """Write a decision, told apart by ``kind``.
 
     Raises:
-        ValueError: its content does not survive JSON (NaN, a date): what a person decided is kept as it is or refused.
+        ValueError: its content does not survive JSON (NaN, a date), or could not be read again (a reason that is no
+            text): what a person decided is kept as it is or refused.
     """
     fields = {field.name: getattr(decision, field.name) for field in dataclasses.fields(decision)}
-    return cast("Json", plain_json(fields, f"the decision {decision.kind!r}"))
+    written = cast("Json", plain_json(fields, f"the decision {decision.kind!r}"))
+    try:
+        decision_from_json(written)
+    except ValidationError as unfit:
+        problems = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in unfit.errors(include_input=False))
+        msg = f"the decision {decision.kind!r} is none: {problems}"
+        raise ValueError(msg) from None
+    return written
 
 
 def decision_from_json(value: Mapping[str, Any]) -> Decision:
@@ -246,7 +255,7 @@ def event_from_json(value: Mapping[str, Any]) -> KernelEvent:
     Raises:
         KeyError: a field that every event has is missing.
     """
-    kind: str = value["kind"]
+    kind: EventKind = value["kind"]  # or one of a newer sender, which no type can name
     codecs = _CODECS.get(kind, {})
     payload = {
         name: codecs[name][1](item) if name in codecs else item for name, item in value.items() if name not in _ENVELOPE

@@ -34,11 +34,17 @@ class ScriptedModel:
 
     Raises:
         AssertionError: a run asks for more steps than there are.
+        TypeError: the steps are a lone text, or one of them is no step.
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:
         """Say these steps."""
+        if isinstance(steps, str):
+            msg = f"a script is a list of steps: ScriptedModel([{steps!r:.80}])"
+            raise TypeError(msg)
         self._steps = tuple(steps)
+        for number, step in enumerate(self._steps, 1):
+            _check_step(number, step)
         self._next: dict[str | None, int] = {}
         self.calls: list[Any] = []
 
@@ -75,6 +81,20 @@ class ScriptedModel:
         if isinstance(step, BaseException):
             raise step
         return step if isinstance(step, ModelTurn) else ModelTurn(step, UsageDelta(requests=1), "stop")
+
+
+def _check_step(number: int, step: object) -> None:
+    match step:
+        case str() | ModelTurn() | BaseException():
+            return
+        case (int() | float(), inner):
+            _check_step(number, inner)
+        case _:
+            msg = (
+                f"step {number} of the script is a {type(step).__name__}; a step is a text, a turn (as call() and "
+                "calls() give), an exception to raise, or (seconds, step)"
+            )
+            raise TypeError(msg)
 
 
 class _ScriptedRound:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from turnfleet.cli.printing import as_json, safe, short_value, thawed
 from turnfleet.doctor.texts import span
-from turnfleet.status import RunInterrupt
+from turnfleet.interrupt import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
 GLANCE_SECONDS = 0.2

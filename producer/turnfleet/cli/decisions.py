@@ -16,7 +16,7 @@ from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
 from turnfleet.errors import InvalidDecision, NotAllowed, UnknownInterrupt
-from turnfleet.status import RunInterrupt
+from turnfleet.interrupt import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 
 

@@ -11,6 +11,7 @@ from turnfleet.cli.printing import echo_json, echo_table, one_line, thawed
 from turnfleet.cli.shapes import INTERRUPT_SHAPE, interrupt_json, interrupt_line, status_json
 from turnfleet.cli.teaching import Taught
 from turnfleet.status import RunStatus
+from turnfleet.store.transitions import RunState
 
 STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cancelled", "expired")
 
@@ -32,7 +33,13 @@ STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cance
 @json_option("Print one JSON object.")
 @connected
 def runs(
-    connection: Connection, *, state: str | None, tenant: str | None, limit: int, cursor: str | None, json_out: bool
+    connection: Connection,
+    *,
+    state: RunState | None,
+    tenant: str | None,
+    limit: int,
+    cursor: str | None,
+    json_out: bool,
 ) -> None:
     """List runs, newest first."""
     with connection.open() as fleet:

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from turnfleet.cli.printing import arguments_line, one_line, thawed
-from turnfleet.status import RunInterrupt, RunStatus
+from turnfleet.interrupt import RunInterrupt
+from turnfleet.status import RunStatus
 from turnfleet_kernel.contracts.json import usage_to_json
 
 STATUS_SHAPE: Final[Mapping[str, str]] = {

@@ -10,8 +10,11 @@ from turnfleet.client.async_line import AsyncLine
 from turnfleet.client.follow import Until, follow_events, follow_to_end
 from turnfleet.client.order import EnqueueOptions, Item, PlanLike, RequestLike, read_item, read_order
 from turnfleet.client.setup import Setup
-from turnfleet.status import Page, RunInterrupt, RunStatus
+from turnfleet.interrupt import RunInterrupt
+from turnfleet.status import Page, RunStatus
 from turnfleet.store import Keys, validate_id
+from turnfleet.store.place import check_address
+from turnfleet.store.transitions import RunState
 from turnfleet.wire import SigningKeys, SizeLimits
 from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.interrupts import Decision
@@ -42,6 +45,7 @@ class AsyncFleet:
         signing: SigningKeys | None = None,
         key_prefix: str = "",
     ) -> None:
+        check_address(url)
         keys = Keys(name, shards, key_prefix=key_prefix)
         self._setup = Setup(
             keys, limits or SizeLimits(), poll_interval, reconnect_timeout, round(retention_seconds * 1000), signing
@@ -89,7 +93,7 @@ class AsyncFleet:
         return self._handle(validate_id("run id", run_id), output)
 
     async def runs(
-        self, *, state: str | None = None, tenant: str | None = None, limit: int = 50, cursor: str | None = None
+        self, *, state: RunState | None = None, tenant: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[RunStatus]:
         """Give a page of runs, newest first; `cursor` is that of the page before."""
         flow = handling.runs(self._setup, state=state, tenant=tenant, limit=limit, cursor=cursor)

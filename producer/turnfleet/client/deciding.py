@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnfleet.client.capabilities import check_signing
+from turnfleet.client.given import check_decider
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Flow, execute
 from turnfleet.client.threads import publish_or_leave
@@ -34,6 +35,7 @@ def resume(
 
     `shown`: digests of what the decider saw, by interrupt id; by default what the store has at this moment.
     """
+    check_decider(decisions, by, roles, shown)
     snapshot = yield from execute(commands.status(setup.keys, run_id))
     interrupts = {each.id: each for each in snapshot.interrupts}
     if snapshot.state not in TERMINAL_STATES:
@@ -106,6 +108,8 @@ def _misfit(interrupt: StoredInterrupt, decision: Decision) -> str | None:
             what = "the value"
         case Reject(reason=value):
             what = "the reason"
+            if not isinstance(value, str):
+                return "the reason must be text"
         case Retry():
             return None
     try:

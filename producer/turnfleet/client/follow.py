@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from turnfleet.client.given import check_reading, check_timeout
 from turnfleet.client.outage import ask
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Emit, Execute, Listen
@@ -66,6 +67,7 @@ def follow_events(
     TimeoutError, or `FleetUnavailable` if the store is away by then (see `outage.ask`). Raises `UnknownRun`,
     `EventsTrimmed` when the next event has left the log, and `EventsLost` when the log ends before `after`.
     """
+    check_reading(after, until, timeout)
     ends = TERMINAL_STATES | {PAUSED} if until == "pause" else TERMINAL_STATES
     cursor = Cursor(after)
     heard = time.monotonic()
@@ -103,6 +105,7 @@ def follow_to_end(setup: Setup, run_id: str, *, timeout: float | None = None) ->
     `timeout`: seconds in all; then TimeoutError, or `FleetUnavailable` if the store is away by then (see `outage.ask`).
     Raises `UnknownRun`.
     """
+    check_timeout(timeout)
     started = time.monotonic()
     ends = None if timeout is None else started + timeout
     while True:

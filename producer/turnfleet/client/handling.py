@@ -4,13 +4,15 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from turnfleet.client.given import adapter_of, check_page
 from turnfleet.client.setup import Setup
 from turnfleet.client.steps import Flow, execute, execute_all
 from turnfleet.client.threads import pass_turn, publish_or_leave
 from turnfleet.errors import RunCancelled, RunError, RunExpired, RunFailed, RunPaused
-from turnfleet.status import Page, RunInterrupt, RunStatus, read_inbox, read_status
+from turnfleet.interrupt import RunInterrupt
+from turnfleet.status import Page, RunStatus, read_inbox, read_status
 from turnfleet.store import commands
 from turnfleet.store.command import Command
 from turnfleet.store.paging import Page as ShardPage
@@ -52,6 +54,7 @@ def runs(
     setup: Setup, *, state: str | None, tenant: str | None, limit: int, cursor: str | None
 ) -> Flow[Page[RunStatus]]:
     """Give a page of runs, newest first. Raises `InvalidId` for what is no cursor."""
+    check_page(limit, state=state, tenant=tenant)
 
     def newest(shard: int, before: Position | None, rows: int) -> Command[ShardPage[Snapshot]]:
         return commands.listing(setup.keys, shard, state=state, tenant=tenant, before=before, limit=rows)
@@ -64,6 +67,7 @@ def inbox(
     setup: Setup, *, role: str | None, tenant: str | None, limit: int, cursor: str | None
 ) -> Flow[Page[RunInterrupt]]:
     """Give the open interrupts of a page of `limit` waiting runs, latest paused first."""
+    check_page(limit, role=role, tenant=tenant)
 
     def latest(shard: int, before: Position | None, rows: int) -> Command[ShardPage[InboxEntry]]:
         return commands.inbox(setup.keys, shard, role=role, tenant=tenant, before=before, limit=rows)
@@ -113,7 +117,7 @@ def read_result(snapshot: Snapshot, output: Any) -> InvocationOutcome[Any]:
     if output is None:
         return outcome
     try:
-        value = TypeAdapter(output).validate_json(json.dumps(outcome.output))
+        value = adapter_of(output).validate_json(json.dumps(outcome.output))
     except ValidationError as error:
         name = getattr(output, "__name__", str(output))
         message = (

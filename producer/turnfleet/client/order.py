@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Required, TypeAlias, TypedDict, get_args
+from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, Unpack, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from turnfleet.client.given import adapter_of, json_schema
 from turnfleet.client.moments import Moment, Span, at, seconds_of, unix_of
 from turnfleet.errors import InvalidEnvelope
 from turnfleet.ids import new_id
 from turnfleet.store import validate_id
 from turnfleet.wire import Envelope, RequestBody, RunOptions, request_digest
+from turnfleet.wire.broker import DEFAULT_PRIORITY
 from turnfleet.wire.envelope import explain
 from turnfleet_kernel.contracts.plain import plain_json
 from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
@@ -53,6 +55,7 @@ class EnqueueItem(EnqueueOptions, total=False):
     output: type[Any] | None
 
 
+_PAIR: Final = 2
 Item: TypeAlias = tuple[PlanLike, RequestLike] | EnqueueItem
 
 
@@ -95,13 +98,35 @@ class Order:
 
 def read_item(item: Item) -> Order:
     """Read one entry of `enqueue_many`: a pair (plan, request), or a mapping of `enqueue`'s arguments."""
+    given: object = item  # a caller without a type checker may hand in anything
     if isinstance(item, Mapping):
+        if missing := [name for name in ("plan", "request") if name not in item]:
+            raise InvalidEnvelope(f"an item of enqueue_many lacks {' and '.join(missing)}")
         return read_order(**item)
+    if not isinstance(given, tuple | list) or len(given) != _PAIR:
+        raise InvalidEnvelope(
+            "an item of enqueue_many is a pair (plan, request), or a mapping of enqueue's arguments: "
+            "{'plan': plan, 'request': 'hi', 'priority': 9}"
+        )
     plan, request = item
     return read_order(plan, request)
 
 
 def read_order(
+    plan: PlanLike, request: RequestLike, *, output: type[Any] | None = None, **options: Unpack[EnqueueOptions]
+) -> Order:
+    """Check what `enqueue` was given.
+
+    Raises `InvalidId` for an id that keys cannot carry, and `InvalidEnvelope`, naming each field, for what else
+    cannot be sent; TypeError for an option that there is not, and an output that is no type. Neither shows a prompt.
+    """
+    if unknown := sorted(set(options) - set(EnqueueOptions.__annotations__)):
+        known = ", ".join(sorted({*EnqueueOptions.__annotations__, "output"}))
+        raise TypeError(f"enqueue takes no {', '.join(unknown)}; its options are {known}")
+    return _read(plan, request, output=output, **options)
+
+
+def _read(
     plan: PlanLike,
     request: RequestLike,
     *,
@@ -109,7 +134,7 @@ def read_order(
     run_id: str | None = None,
     thread_id: str | None = None,
     tenant: str | None = None,
-    priority: int = 5,
+    priority: int = DEFAULT_PRIORITY,
     countdown: Span | None = None,
     eta: datetime | None = None,
     expires: Moment | None = None,
@@ -118,11 +143,6 @@ def read_order(
     double_text: DoubleText = "enqueue",
     metadata: Mapping[str, Any] | None = None,
 ) -> Order:
-    """Check what `enqueue` was given.
-
-    Raises `InvalidId` for an id that keys cannot carry, and `InvalidEnvelope`, naming each field, for what else
-    cannot be sent. Neither shows a prompt.
-    """
     run_id = _run_id(run_id, request)
     if thread_id is not None:
         validate_id("thread id", thread_id)
@@ -141,14 +161,17 @@ def read_order(
             run_id=run_id,
             plan=_plan(plan, output),
             request=_request(request),
-            options=RunOptions(
-                queue=queue,
-                priority=priority,
-                thread_id=thread_id,
-                tenant=tenant,
-                eta=None if eta is None else unix_of("eta", eta),
-                deadline_seconds=deadline_seconds,
-                metadata=plain_json(metadata or {}, "metadata"),
+            options=RunOptions.model_validate(
+                {
+                    "queue": queue,
+                    "priority": priority,
+                    "thread_id": thread_id,
+                    "tenant": tenant,
+                    "eta": None if eta is None else unix_of("eta", eta),
+                    "deadline_seconds": deadline_seconds,
+                    "metadata": plain_json(metadata or {}, "metadata"),
+                },
+                strict=True,  # "9" and True could be read as numbers, and are none
             ),
             output=output,
             double_text=double_text,
@@ -172,11 +195,14 @@ def _run_id(run_id: str | None, request: RequestLike) -> str:
 
 
 def _plan(plan: PlanLike, output: Any) -> PlanSpec:
+    if not isinstance(plan, PlanSpec | Mapping):
+        raise InvalidEnvelope(f"a plan is a PlanSpec, or a mapping of its fields, not a {type(plan).__name__}")
+    reader = None if output is None else adapter_of(output)
     spec = plan if isinstance(plan, PlanSpec) else PlanSpec.model_validate(plan)
-    if output is None or spec.response is not None:
+    if reader is None or spec.response is not None:
         return spec
     # Validated anew: model_copy would leave the schema unfrozen.
-    schema = TypeAdapter(output).json_schema()
+    schema = json_schema(reader)
     return PlanSpec.model_validate({**spec.model_dump(), "response": schema})
 
 

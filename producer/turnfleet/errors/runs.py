@@ -1,8 +1,8 @@
 """What can be wrong about one run."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from turnfleet.interrupt import RunInterrupt
 from turnfleet_kernel.errors import TurnfleetError
 
 __all__ = [
@@ -85,7 +85,7 @@ class EventsLost(RunError):
 class RunPaused(RunError):
     """The run waits for people. `interrupts` are the open ones, in request order."""
 
-    def __init__(self, run_id: str, interrupts: Sequence[Any] = ()) -> None:
+    def __init__(self, run_id: str, interrupts: Sequence[RunInterrupt] = ()) -> None:
         super().__init__(
             run_id, f"run {run_id!r} is paused: {len(interrupts)} interrupt(s) open; decide them with run.resume()"
         )

@@ -30,6 +30,7 @@ SENTINEL_PORT: Final = 26379
 CLUSTER_SCHEMES: Final = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """A cluster's schemes, and the one of each of its nodes."""
 
+_ONE_SERVER: Final = frozenset({"redis", TLS_SCHEME, SOCKET_SCHEME})
 REDIS_PORT: Final = 6379
 _UNREADABLE: Final = (
     "the URL makes no sense: a Redis is redis://, rediss:// or unix://, with its port as a number, and in a password "
@@ -170,6 +171,24 @@ def hide(text: str, url: str) -> str:
 def shown(url: str) -> str:
     """Return a URL as it may be shown: each password in it replaced by three stars."""
     return hide(url, url)
+
+
+def check_address(url: object) -> None:
+    """Raise `InvalidAddress` for what cannot be the URL of a run store's Redis, before anything is connected."""
+    if not isinstance(url, str):
+        raise InvalidAddress(
+            f"a URL is text, such as redis://localhost:6379/0, not a {type(url).__name__}: is the variable that should "
+            "hold it unset?"
+        )
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:
+        raise InvalidAddress(_UNREADABLE) from None
+    if sentinel_place(url) is not None or cluster_place(url) is not None:
+        return
+    with readable(url):
+        if scheme not in _ONE_SERVER:
+            raise InvalidAddress(_UNREADABLE)
 
 
 @contextmanager

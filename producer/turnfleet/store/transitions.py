@@ -10,7 +10,7 @@ Rules on top of the table:
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 QUEUED: Final = "queued"
 PARKED: Final = "parked"
@@ -21,7 +21,8 @@ FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 EXPIRED: Final = "expired"
 
-STATES: Final = (QUEUED, PARKED, RUNNING, PAUSED, COMPLETED, FAILED, CANCELLED, EXPIRED)
+RunState: TypeAlias = Literal["queued", "parked", "running", "paused", "completed", "failed", "cancelled", "expired"]
+STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 TERMINAL_STATES: Final = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
 
 TRANSITIONS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = MappingProxyType({

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from turnfleet.client.async_fleet import AsyncRun
 from turnfleet.errors import TurnfleetError
-from turnfleet.status import RunInterrupt
+from turnfleet.interrupt import RunInterrupt
 from turnfleet_worker.testing.person import Asked, Person
 
 

@@ -24,6 +24,9 @@ class LocalLine(AsyncLine):
         super().__init__(URL, URL, site.keys, 0.0)
         self._site = site
 
+    def __repr__(self) -> str:
+        return f"{self._keys.fleet} in this process"
+
     def _open(self) -> AsyncExecutor:
         if self._site.closed:
             raise RuntimeError(CLOSED)
@@ -42,6 +45,9 @@ class ThreadLine(Line):
     def __init__(self, line: LocalLine, caller: LoopCaller) -> None:
         self._line = line
         self._caller = caller
+
+    def __repr__(self) -> str:
+        return repr(self._line)
 
     def perform(self, flow: Flow[T]) -> T:
         """Perform a flow to its end."""

@@ -92,6 +92,10 @@ def local_fleet(
 
     A plain `with` runs the fleet on a loop in a thread of its own, `async with` on the loop of the caller.
     """
+    if not isinstance(registry, Registry):
+        raise TypeError(f"local_fleet takes the Registry that your worker serves, not {registry!r:.80}")
+    if person is not None and not isinstance(person, Person):
+        raise TypeError(f"person= is a Person, as Person({{'refund': Approve()}}), not {person!r:.80}")
     options = {
         "name": name,
         "models": models or {},

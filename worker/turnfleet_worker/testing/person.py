@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from turnfleet.client.given import roles_of
 from turnfleet.errors import TurnfleetError
-from turnfleet.status import RunInterrupt
-from turnfleet_kernel.contracts.interrupts import Decision
+from turnfleet.interrupt import RunInterrupt
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 from turnfleet_worker.ask import ASK
 
 Answering: TypeAlias = Callable[[RunInterrupt], Decision | None]
@@ -36,8 +37,10 @@ class Person:
         name: str = "person",
         roles: tuple[str, ...] = (),
     ) -> None:
+        for said in script.values() if isinstance(script, Mapping) else (script,):
+            _check(said)
         self.name = name
-        self.roles = roles
+        self.roles = roles_of(roles)
         self.seen: list[Asked] = []
         self._script = script
 
@@ -49,3 +52,11 @@ class Person:
         script = self._script
         said = script.get(interrupt.tool or ASK) if isinstance(script, Mapping) else script
         return said(interrupt) if callable(said) else said
+
+
+def _check(said: object) -> None:
+    """Refuse what decides nothing. A class does not: called with the interrupt, it would be a decision about that."""
+    if said is None or isinstance(said, Answer | Approve | Edit | Reject | Retry):
+        return
+    if isinstance(said, type) or not callable(said):
+        raise TypeError(f"a person's script holds decisions, such as Approve(), or functions, not {said!r:.80}")
