@@ -35,8 +35,8 @@ class Screen(io.StringIO):
 
     @property
     def shown(self) -> str:
-        """The same without escape codes."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw).replace("\r", "")
+        """The same without escape codes; a live part that is drawn over another stands below it."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw).replace("\r", "\n")
 
     @property
     def last(self) -> str:
