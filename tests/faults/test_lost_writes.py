@@ -3,7 +3,6 @@
 The loss is made to the byte: the fleet's keys are put back to an earlier moment while workers go on.
 """
 
-import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -136,9 +135,7 @@ async def test_a_finish_that_was_lost_is_reached_again_from_the_journal(
     await shop.enqueue(SPEC)
     claim = await shop.claim()
     async with dying_worker(crew.worker(), redis_url, claim, 4) as (dying, task):
-        died = asyncio.ensure_future(dying.dead.wait())
-        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
-        died.cancel()
+        await dying.killed(task)
         await lost.save()
         dying.left = 1_000
     assert (await task).state == "completed"

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from worker.conftest import Shop
 
@@ -41,6 +41,13 @@ class DyingExecutor(AsyncExecutor):
                 self.left -= 1
         return await super().execute(command)
 
+    async def killed(self, task: "asyncio.Task[Left]") -> bool:
+        """Wait until it is dead, or the invocation that it works for is over; tell whether it came to be killed."""
+        died = asyncio.ensure_future(self.dead.wait())
+        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
+        died.cancel()
+        return not task.done()
+
 
 @asynccontextmanager
 async def dying_worker(
@@ -55,6 +62,27 @@ async def dying_worker(
         executor.awake.set()
         await asyncio.wait({task})
         await executor.aclose()
+
+
+class Held(Protocol):
+    """Tools that tell when a call has begun, and hold it as long as they are told to."""
+
+    begun: asyncio.Event
+    hold: asyncio.Event | None
+
+
+async def cut_inside_a_call(worker: Shop, redis_url: str, held: Held) -> None:
+    """Kill a worker while a held call is at work: the start is journaled, the receipt is not."""
+    held.hold = asyncio.Event()
+    claim = await worker.claim()
+    async with dying_worker(worker, redis_url, claim, writes=1_000) as (dying, task):
+        await held.begun.wait()
+        dying.left = 0
+        await worker.lose(claim)
+        held.hold.set()
+        held.hold = None
+        await dying.dead.wait()
+    assert (await task).state == "lost"
 
 
 async def outcome(shop: Shop, run_id: str) -> dict[str, Any]:

@@ -75,6 +75,21 @@ async def test_without_pubsub_the_heartbeat_carries_a_cancel(floor: Floor, redis
     assert (await floor.shop.kinds())[-1] == "cancelled"
 
 
+async def test_pubsub_alone_carries_a_cancel_into_a_long_call(floor: Floor, redis_url: str) -> None:
+    """No heartbeat comes and no step is written meanwhile: the published cancel ends the run."""
+    await floor.shop.enqueue(SPEC)
+    async with HostProcess(floor.shop, redis_url, lease_seconds=120, heartbeat_seconds=50) as process:
+        running = asyncio.ensure_future(process.message("run"))
+        await until(lambda: floor.begun)
+        redis, nobodys = floor.shop.executor.client, floor.shop.keys.control("nobody")
+        await until(lambda: redis.publish(nobodys, b"x"))  # until the worker listens
+        assert await floor.cancel()
+        with pytest.raises(Ignore, match="the run was cancelled"):
+            await asyncio.wait_for(running, 20)
+        assert await floor.state() == "cancelled"
+    assert floor.begun == ["run/c1"]
+
+
 async def test_without_pubsub_and_heartbeat_the_next_step_carries_a_cancel(floor: Floor, redis_url: str) -> None:
     """Nothing is heard but the answer of the script that journals a start: the call is not made."""
     await floor.shop.enqueue(SPEC)

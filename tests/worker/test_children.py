@@ -2,131 +2,25 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from worker.conftest import Shop
-from worker.kit import dying_worker, outcome
-
-from turnfleet.store import commands
-from turnfleet.store.records import NewDecision
-from turnfleet_kernel import ModelTurn, PlanSpec, ToolRequest, UsageDelta
-from turnfleet_kernel.testing import ScriptedModel
-from turnfleet_worker import Registry, ToolContext
-
-PARENT = PlanSpec(name="parent", model="parent", delegates=("helper",))
-HELPER = PlanSpec(name="helper", model="helper", tools=("act", "look", "ask"))
-
-
-def turn(text: str, **calls: tuple[str, dict[str, Any]]) -> ModelTurn:
-    """Give a turn with these calls: id, then name and arguments."""
-    requests = tuple(ToolRequest(call_id, *what) for call_id, what in calls.items())
-    return ModelTurn(text, UsageDelta(5, 1, 1), "tool_calls" if calls else "end", requests)
-
-
-def helped(*call_ids: str) -> ModelTurn:
-    """Give a turn that hands a task to the helper, once for each call id."""
-    return turn("delegating ", **{call_id: ("helper", {"prompt": call_id}) for call_id in call_ids})
-
-
-TWO_ROUNDS = (
-    turn("one ", a1=("act", {"what": "x"}), l1=("look", {"what": "y"})),
-    turn("two ", a2=("act", {"what": "z"})),
-    turn("helped"),
+from worker.kit import cut_inside_a_call, dying_worker, outcome
+from worker.office import (
+    PARENT,
+    TWO_ROUNDS,
+    Office,
+    decide,
+    helped,
+    journal,
+    of_children,
+    said,
+    that_count,
+    turn,
 )
 
-
-class Office:
-    """A fleet with a helper to delegate to. `staff` gives the inside of another worker process of it."""
-
-    def __init__(self, *, parent: tuple[Any, ...], helper: tuple[Any, ...], **options: Any) -> None:
-        self.made: Counter[str] = Counter()
-        """Effects, by the run that made them and the call id."""
-        self.bought: Counter[tuple[str, int]] = Counter()
-        """Turns asked for, by the model and its round."""
-        self.begun = asyncio.Event()
-        self.hold: asyncio.Event | None = None
-        self._scripts = {"parent": parent, "helper": helper} | options.pop("models", {})
-        self._more: dict[str, PlanSpec] = options.pop("delegates", {})
-        self._helper: PlanSpec = options.pop("plan", HELPER)
-        self._idempotent: bool = options.pop("idempotent", True)
-        self._approval: bool = options.pop("approval", False)
-
-    def staff(self, shop: Shop) -> Shop:
-        """Give the inside of a worker."""
-        registry = Registry()
-        for name, script in self._scripts.items():
-            registry.model(name, Counting(name, script, self.bought))
-
-        @registry.tool(idempotent=self._idempotent, approval=self._approval)
-        async def act(context: ToolContext, what: str) -> str:
-            """Do something."""
-            self.made[f"{context.run_id}/{context.call_id}"] += 1
-            self.begun.set()
-            if self.hold is not None:
-                await self.hold.wait()
-            return f"did {what}"
-
-        @registry.tool(idempotent=True)
-        async def look(what: str) -> str:
-            """Look at something."""
-            return f"saw {what}"
-
-        registry.delegate("helper", self._helper)
-        for name, plan in self._more.items():
-            registry.delegate(name, plan)
-        return replace(shop, registry=registry)
-
-
-class Counting(ScriptedModel):
-    """A scripted model that counts what is bought, over all the workers of a test."""
-
-    def __init__(self, name: str, script: Any, bought: Counter[tuple[str, int]]) -> None:
-        super().__init__(script)
-        self._name = name
-        self._bought = bought
-
-    def _place(self, transcript: Any) -> int:
-        place = super()._place(transcript)
-        self._bought[self._name, place] += 1
-        return place
-
-
-def of_children(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Give the events that delegated runs had, by run; each run's indexes follow each other (EVT-2)."""
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for event in events:
-        if event["kind"] == "child":
-            runs.setdefault(event["event"]["run_id"], []).append(event["event"])
-    for had in runs.values():
-        assert list(range(len(had))) == [event["index"] for event in had]
-    return runs
-
-
-def that_count(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what a rewind took back."""
-    kept: list[dict[str, Any]] = []
-    for event in events:
-        if event["kind"] == "rewind":
-            kept = [each for each in kept if each["index"] < event["to_index"]]
-        else:
-            kept.append(event)
-    return kept
-
-
-def said(events: list[dict[str, Any]]) -> str:
-    """Give the text that readers are left with."""
-    return "".join(event["text"] for event in that_count(events) if event["kind"] == "text_delta")
-
-
-async def decide(shop: Shop, decision: dict[str, Any]) -> tuple[str, ...]:
-    """Decide all open interrupts of the run alike; gives their ids."""
-    status = await shop.executor.execute(commands.status(shop.keys, "run"))
-    waiting = tuple(each.id for each in status.interrupts if each.open)
-    taken = [NewDecision(name, decision) for name in waiting]
-    await shop.executor.execute(commands.resume(shop.keys, "run", decisions=taken, by="alice"))
-    return waiting
+from turnfleet.store import commands
+from turnfleet_kernel import PlanSpec
 
 
 @pytest.mark.parametrize("writes", range(18))
@@ -144,10 +38,7 @@ async def test_a_parent_cut_after_any_write_repeats_nothing_of_its_child(
     await shop.enqueue(PARENT)
     claim = await shop.claim()
     async with dying_worker(office.staff(shop), redis_url, claim, writes) as (dying, task):
-        died = asyncio.ensure_future(dying.dead.wait())
-        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
-        died.cancel()
-        killed = not task.done()
+        killed = await dying.killed(task)
         if killed:
             before = [(entry.get("run"), entry["k"]) for entry in await journal(shop)]
             bought, made = Counter(office.bought), Counter(office.made)
@@ -168,11 +59,6 @@ async def test_a_parent_cut_after_any_write_repeats_nothing_of_its_child(
     ]
 
 
-async def journal(shop: Shop) -> tuple[dict[str, Any], ...]:
-    """Give the journal of the run."""
-    return tuple(await shop.executor.execute(commands.journal(shop.keys, "run")))
-
-
 def assert_only_the_rest_was_done(
     office: Office, bought: Counter[tuple[str, int]], made: Counter[str], before: list[tuple[str | None, str]]
 ) -> None:
@@ -189,16 +75,7 @@ async def test_a_childs_call_without_receipt_is_in_doubt_like_any_other(shop: Sh
     """A person is asked about the child's call, by an id that names the child; the delegation itself is in no doubt."""
     office = Office(parent=(helped("h"), turn("the end")), helper=TWO_ROUNDS, idempotent=False)
     await shop.enqueue(PARENT)
-    office.hold = asyncio.Event()
-    claim = await shop.claim()
-    async with dying_worker(office.staff(shop), redis_url, claim, writes=1_000) as (dying, task):
-        await office.begun.wait()
-        dying.left = 0
-        await shop.lose(claim)
-        office.hold.set()
-        office.hold = None
-        await dying.dead.wait()
-    assert (await task).state == "lost"
+    await cut_inside_a_call(office.staff(shop), redis_url, office)
     assert (await office.staff(shop).work()).state == "paused"
     status = await shop.executor.execute(commands.status(shop.keys, "run"))
     assert [(each.id, each.payload["tool"]) for each in status.interrupts] == [("run.h:in_doubt:a1", "act")]
@@ -238,10 +115,7 @@ async def test_a_decision_for_a_child_survives_a_crash_at_any_write_after_it(
     await decide(shop, {"kind": "approve"})
     claim = await shop.claim()
     async with dying_worker(office.staff(shop), redis_url, claim, writes) as (dying, task):
-        died = asyncio.ensure_future(dying.dead.wait())
-        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
-        died.cancel()
-        if not task.done():
+        if await dying.killed(task):
             await shop.lose(claim)
             assert (await office.staff(shop).work()).state == "completed"
     assert (await task).state in {"lost", "completed"}
@@ -299,10 +173,7 @@ async def test_three_deep_each_run_goes_on_where_it_stood(shop: Shop, redis_url:
     assert await decide(shop, {"kind": "approve"}) == ("run.h:run.h.d:approval:a1",)
     claim = await shop.claim()
     async with dying_worker(office.staff(shop), redis_url, claim, writes) as (dying, task):
-        died = asyncio.ensure_future(dying.dead.wait())
-        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
-        died.cancel()
-        if not task.done():
+        if await dying.killed(task):
             await shop.lose(claim)
             assert (await office.staff(shop).work()).state == "paused"
     assert await decide(shop, {"kind": "approve"}) == ("run.h:run.h.d:approval:a2",)

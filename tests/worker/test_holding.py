@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from celery.exceptions import Ignore
+from celery.exceptions import Ignore, Reject
 from worker.conftest import Shop
 from worker.kit import HostProcess, until
 
@@ -67,6 +67,19 @@ async def test_a_worker_whose_claim_was_taken_stops_before_its_next_effect(shop:
     floor.go.set()
     assert floor.begun == ["c1"]
     assert (await floor.shop.invocation(other).run()).state == "paused"  # c1 is in doubt, and is asked about
+
+
+async def test_a_worker_that_stops_gives_its_messages_back_and_claims_nothing(shop: Shop, redis_url: str) -> None:
+    """What reaches it after the drain began is another worker's: the run stays as it was."""
+    floor = Floor(shop)
+    await floor.shop.enqueue(SPEC)
+    async with HostProcess(floor.shop, redis_url) as process:
+        process.host.drain()
+        with pytest.raises(Reject) as rejected:
+            await process.message("run")
+        assert rejected.value.args == ("the worker is stopping", True)  # True: back to its queue
+        status = await floor.status()
+        assert (status.state, status.attempt, process.host.in_flight) == ("queued", 0, 0)
 
 
 async def test_a_lease_that_expired_and_that_nobody_took_is_renewed(shop: Shop, redis_url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from worker.conftest import Shop
-from worker.kit import dying_worker, outcome
+from worker.kit import cut_inside_a_call, dying_worker, outcome
 
 from turnfleet.store import commands
 from turnfleet_kernel import ModelTurn, PlanSpec, ToolRequest, UsageDelta
@@ -75,10 +75,7 @@ async def test_a_run_cut_after_any_write_comes_to_the_same_end(shop: Shop, redis
     await shop.enqueue(SPEC)
     claim = await shop.claim()
     async with dying_worker(effects.stock(shop), redis_url, claim, writes) as (dying, task):
-        died = asyncio.ensure_future(dying.dead.wait())
-        await asyncio.wait({task, died}, return_when=asyncio.FIRST_COMPLETED)
-        died.cancel()
-        killed = not task.done()
+        killed = await dying.killed(task)
         if killed:
             turns_before = (await shop.journal()).count("turn")
             await shop.lose(claim)
@@ -107,20 +104,6 @@ def assert_once_without_what_was_rewound(events: list[dict[str, Any]]) -> None:
     assert "".join(event["text"] for event in kept if event["kind"] == "text_delta") == "onetwothree"
 
 
-async def cut_inside_a_call(shop: Shop, redis_url: str, effects: Effects) -> None:
-    """Kill a worker while the tool `act` is at work: the start is journaled, the receipt is not."""
-    effects.hold = asyncio.Event()
-    claim = await shop.claim()
-    async with dying_worker(effects.stock(shop), redis_url, claim, writes=1_000) as (dying, task):
-        await effects.begun.wait()
-        dying.left = 0
-        await shop.lose(claim)
-        effects.hold.set()
-        effects.hold = None
-        await dying.dead.wait()
-    assert (await task).state == "lost"
-
-
 @pytest.fixture
 def doubtful() -> Effects:
     """Give a fleet whose `act` must not be repeated without asking."""
@@ -130,7 +113,7 @@ def doubtful() -> Effects:
 async def test_a_call_without_receipt_asks_a_person(shop: Shop, redis_url: str, doubtful: Effects) -> None:
     """Not idempotent, nothing to reconcile with: `in_doubt`. It happened, says a person: it is not made again."""
     await shop.enqueue(SPEC)
-    await cut_inside_a_call(shop, redis_url, doubtful)
+    await cut_inside_a_call(doubtful.stock(shop), redis_url, doubtful)
     assert (await doubtful.stock(shop).work()).state == "paused"
     (waiting,) = (await shop.executor.execute(commands.status(shop.keys, "run"))).interrupts
     assert (waiting.kind, waiting.payload["tool"], waiting.payload["arguments"]) == (
@@ -148,7 +131,7 @@ async def test_a_call_without_receipt_asks_a_person(shop: Shop, redis_url: str, 
 async def test_a_person_says_that_it_did_not_happen(shop: Shop, redis_url: str, doubtful: Effects) -> None:
     """`retry` makes the call again, under the same call id."""
     await shop.enqueue(SPEC)
-    await cut_inside_a_call(shop, redis_url, doubtful)
+    await cut_inside_a_call(doubtful.stock(shop), redis_url, doubtful)
     assert (await doubtful.stock(shop).work()).state == "paused"
     await shop.decide(first={"kind": "retry"})
     assert (await doubtful.stock(shop).work()).state == "completed"
@@ -168,7 +151,7 @@ async def test_a_reconcile_function_is_asked_before_a_person(
 
     effects = Effects(turn("one", "act"), turn("three"), idempotent=False, reconcile=did_it_happen)
     await shop.enqueue(SPEC)
-    await cut_inside_a_call(shop, redis_url, effects)
+    await cut_inside_a_call(effects.stock(shop), redis_url, effects)
     assert (await effects.stock(shop).work()).state == "completed"
     assert effects.made == {"one-act": made}
     (known,) = (await outcome(shop, "run"))["tool_outcomes"]
