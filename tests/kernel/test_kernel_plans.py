@@ -151,6 +151,30 @@ def test_a_stage_without_settings_may_be_named_by_its_name_alone() -> None:
     assert (spec.model, spec.tools) == (("m", "n"), ("t",))
 
 
+def test_a_plan_may_be_written_without_names() -> None:
+    """In the order in which its fields are documented; too many values, or one given twice, are a caller's mistake."""
+    spec = PlanSpec(
+        "support", "Help.", "small", ("add",), ("note",), PlanLimits(max_depth=2), {"type": "string"}, (), "2"
+    )
+    named = PlanSpec(
+        name="support",
+        instructions="Help.",
+        model="small",
+        tools=("add",),
+        stages=("note",),
+        limits=PlanLimits(max_depth=2),
+        response={"type": "string"},
+        version="2",
+    )
+    assert spec == named
+    assert PlanSpec("support", model="small") == PlanSpec(name="support", model="small")
+    loose: Any = PlanSpec
+    with pytest.raises(TypeError, match="takes 9 values, not 10: name, instructions, model"):
+        loose(*"abcdefghij")
+    with pytest.raises(TypeError, match="given name twice"):
+        loose("support", name="support", model="small")
+
+
 def test_the_wire_form_has_a_schema() -> None:
     """To publish, and for clients of other languages; making it warns of nothing (IPL-3)."""
     schema = PlanSpec.model_json_schema()

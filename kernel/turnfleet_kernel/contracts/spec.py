@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, overload
 
 from pydantic import (
     AfterValidator,
@@ -75,10 +75,24 @@ class PlanSpec(_Frozen):
 
     if TYPE_CHECKING:
         # What the constructor takes, for type checkers: more than the fields hold once they are validated.
+        @overload
         def __init__(
             self,
-            *,
             name: str,
+            instructions: str,
+            model: str | Sequence[str] | Mapping[str, str],
+            tools: Sequence[str] = (),
+            stages: Sequence[StageSpec | str] = (),
+            limits: PlanLimits | Mapping[str, Any] = ...,
+            response: Mapping[str, Any] | None = None,
+            delegates: Sequence[str] = (),
+            version: str = "1",
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            name: str,
+            *,
             model: str | Sequence[str] | Mapping[str, str],
             instructions: str = "",
             tools: Sequence[str] = (),
@@ -88,6 +102,22 @@ class PlanSpec(_Frozen):
             delegates: Sequence[str] = (),
             version: str = "1",
         ) -> None: ...
+        def __init__(self, *values: Any, **fields: Any) -> None: ...
+
+    else:
+
+        def __init__(self, *values: Any, **fields: Any) -> None:
+            names = tuple(type(self).model_fields)
+            if len(values) > len(names):
+                raise TypeError(f"PlanSpec takes {len(names)} values, not {len(values)}: {', '.join(names)}")
+            for name, value in zip(names, values, strict=False):
+                if name in fields:
+                    raise TypeError(f"PlanSpec was given {name} twice")
+                fields[name] = value
+            super().__init__(**fields)
+
+        # As pydantic's own RootModel has it: plans that come as JSON are read without a call of Python's.
+        __init__.__pydantic_base_init__ = True
 
     @model_validator(mode="after")
     def _says_each_thing_once(self) -> Self:
