@@ -99,17 +99,55 @@ def test_no_thread_is_left() -> None:
 
 
 def test_what_is_left_of_a_closed_fleet_says_so() -> None:
-    """A handle kept beyond the end, and a fleet that is begun twice."""
-    context = local_fleet(Desk().registry, models=script("hi"))
-    with context as fleet:
+    """A handle kept beyond the end, and a fleet that is used again."""
+    with local_fleet(Desk().registry, models=script("hi")) as fleet:
         run = fleet.enqueue(PLAN, "hi")
         events = run.events()
         next(events)
-        with pytest.raises(RuntimeError, match="has begun already"):
-            context.__enter__()
     events.close()
     with pytest.raises(RuntimeError, match="closed"):
         run.status()
+    with pytest.raises(RuntimeError, match="closed"), fleet:
+        pass
+
+
+def test_without_a_with() -> None:
+    """What `local_fleet` gives is a Fleet at once; nothing runs before its first use, or after its end."""
+    before = set(threading.enumerate())
+    fleet = local_fleet(Desk().registry, models=script("hi"))
+    assert isinstance(fleet, Fleet)
+    assert repr(fleet) == "<Fleet local in this process>"
+    assert set(threading.enumerate()) == before
+    try:
+        assert fleet.enqueue(PLAN, "hi").result().text == "hi"
+    finally:
+        fleet.close()
+        fleet.close()
+    eventually(lambda: set(threading.enumerate()) <= before, 5)
+    with pytest.raises(RuntimeError, match="closed"):
+        fleet.runs()
+
+
+def test_code_that_closes_the_fleet_it_was_given_does_not_end_it_for_the_test() -> None:
+    """A service that closes its Fleet when it stops, as it should, leaves the test its runs to look at."""
+    with local_fleet(Desk().registry, models=script("hi")) as fleet:
+        with fleet:
+            run = fleet.enqueue(PLAN, "hi")
+        fleet.close()
+        assert run.result().text == "hi"
+
+
+async def test_a_fleet_has_one_loop() -> None:
+    """It is awaited, or it is not: never one after the other, and awaited once."""
+    fleet = local_fleet(Desk().registry, models=script("hi"))
+    async with fleet:
+        with pytest.raises(RuntimeError, match="closed"):
+            fleet.runs()
+    with pytest.raises(RuntimeError, match="has begun already"):
+        await fleet.__aenter__()
+    begun = local_fleet(Desk().registry, models=script("hi"))
+    with begun, pytest.raises(RuntimeError, match="has begun already"):
+        await begun.__aenter__()
 
 
 def test_a_tool_may_use_the_fleet_that_runs_it_from_its_own_thread_only() -> None:

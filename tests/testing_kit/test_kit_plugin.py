@@ -12,6 +12,8 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 
 USES_IT = """
+import asyncio
+
 from testing_kit.kit import PLAN, Desk, refund, script
 
 kept = []
@@ -22,6 +24,18 @@ def test_two_fleets_in_one_test(local_fleet):
     one.skip(days=1)
     assert [fleet.enqueue(PLAN, "go").result().text for fleet in (one, two)] == ["one", "two"]
     kept.append(one)
+
+def test_what_a_service_closes_goes_on_for_the_test(local_fleet):
+    with local_fleet(Desk().registry, models=script("one")) as fleet:
+        run = fleet.enqueue(PLAN, "go")
+    assert run.result().text == "one"
+
+def test_one_to_await(local_fleet):
+    async def use():
+        async with local_fleet(Desk().registry, models=script("one")) as fleet:
+            run = await fleet.enqueue(PLAN, "go")
+            assert (await run.result()).text == "one"
+    asyncio.run(use())
 
 def test_they_end_with_the_test(local_fleet):
     try:
@@ -69,7 +83,7 @@ def _pytest(folder: Path, source: str) -> str:
 
 def test_a_suite_that_uses_it(tmp_path: Path) -> None:
     """Fleets are started by a call, and end with their test."""
-    assert "2 passed" in _pytest(tmp_path, USES_IT)
+    assert "4 passed" in _pytest(tmp_path, USES_IT)
 
 
 def test_a_suite_that_does_not_use_it(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ __all__ = ["local_fleet"]
 def local_fleet() -> "Iterator[Callable[..., LocalFleet]]":
     """Give a function that starts a local fleet and takes what `turnfleet_worker.testing.local_fleet` takes.
 
-    All of a test's fleets end with the test. In a coroutine use `async with turnfleet_worker.testing.local_fleet(...)`
-    instead, so that the fleet runs on the test's own loop.
+    All of a test's fleets end with the test. In a coroutine, `async with local_fleet(...)` has the fleet run on the
+    test's own loop, with methods to await.
     """
     from turnfleet_worker import testing  # noqa: PLC0415 - a suite that does not use it must not pay for it
 
     with ExitStack() as stack:
 
         def start(registry: Any, **options: Any) -> "LocalFleet":
-            return stack.enter_context(testing.local_fleet(registry, **options))
+            return stack.enter_context(testing.local_fleet(registry, **options).held())
 
         yield start

@@ -1,8 +1,12 @@
 """The two faces of a local fleet: a `Fleet` and an `AsyncFleet`, each with what a test may do to it."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from turnfleet.client.async_fleet import AsyncFleet
 from turnfleet.client.capabilities import Capabilities
@@ -105,15 +109,69 @@ class AsyncLocalFleet(_Told, AsyncFleet):
 
 
 class LocalFleet(_Told, Fleet):
-    """A `Fleet` with its worker, whose event loop is a thread of its own. `AsyncLocalFleet` says what methods do."""
+    """A `Fleet` with its worker, whose event loop is a thread of its own. `AsyncLocalFleet` says what methods do.
 
-    def __init__(self, fleet: AsyncLocalFleet, caller: LoopCaller, settings: WorkerSettings) -> None:
-        super().__init__(URL, name=fleet.name, shards=settings.shards, retention_seconds=settings.retention_seconds)
+    It begins with its first use and ends with `close()`, or with the `with` or the fixture that holds it. Whoever wants
+    to await it says `async with` instead, which gives an `AsyncLocalFleet`.
+    """
+
+    def __init__(self, opening: Callable[[], Awaitable[AsyncLocalFleet]], name: str, settings: WorkerSettings) -> None:
+        super().__init__(URL, name=name, shards=settings.shards, retention_seconds=settings.retention_seconds)
         self._setup = _at_once(self._setup)
-        self._site = fleet._site  # noqa: SLF001 - the two are one thing
-        self._twin = fleet
-        self._caller = caller
-        self._line = ThreadLine(fleet._local, caller)  # noqa: SLF001
+        self._opening = opening
+        self._caller = LoopCaller(opening, AsyncLocalFleet.leave)
+        self._line = ThreadLine(name, self._caller, lambda fleet: fleet._local)  # noqa: SLF001 - the two are one thing
+        self._awaited: AsyncLocalFleet | None = None
+        self._holders = 0
+
+    @property
+    def _site(self) -> LocalSite:  # type: ignore[override]
+        return self._caller.fleet._site  # noqa: SLF001
+
+    def __enter__(self) -> Self:
+        _ = self._caller.fleet
+        self._holders += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._holders -= 1
+        self.close()
+
+    async def __aenter__(self) -> AsyncLocalFleet:
+        if self._caller.begun or self._awaited is not None:
+            raise RuntimeError("this local fleet has begun already: call local_fleet() again for another one")
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "a local fleet runs on asyncio: with another event loop, use `with local_fleet(...)`"
+            ) from None
+        self._caller.end()
+        self._awaited = await self._opening()
+        return self._awaited
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._awaited is not None
+        await self._awaited.leave()
+
+    def close(self) -> None:
+        """End the fleet and all that it started; in a `with`, or with the fixture, it goes on until that ends it."""
+        if not self._holders:
+            self._caller.end()
+
+    @contextmanager
+    def held(self) -> Iterator[Self]:
+        """Keep the fleet from ending before this does; unlike `with`, without letting it begin."""
+        self._holders += 1
+        try:
+            yield self
+        finally:
+            self._holders -= 1
+            self.close()
 
     def skip(
         self,
@@ -125,27 +183,33 @@ class LocalFleet(_Told, Fleet):
         days: float = 0,
     ) -> None:
         """Let time pass in the fleet, in no time."""
-        self._caller.call(lambda: self._twin.skip(span, seconds=seconds, minutes=minutes, hours=hours, days=days))
+        self._caller.call(lambda fleet: fleet.skip(span, seconds=seconds, minutes=minutes, hours=hours, days=days))
 
     def settle(self) -> None:
         """Wait until nothing moves."""
-        self._caller.call(self._twin.settle)
+        self._caller.call(AsyncLocalFleet.settle)
 
     def kill_worker(self, *, restart: bool = True) -> None:
         """Let the worker die with its claims."""
-        self._caller.call(lambda: self._twin.kill_worker(restart=restart))
+        self._caller.call(lambda fleet: fleet.kill_worker(restart=restart))
 
     def stop_worker(self) -> None:
         """Stop the worker as a deploy does."""
-        self._caller.call(self._twin.stop_worker)
+        self._caller.call(AsyncLocalFleet.stop_worker)
 
     def start_worker(self, registry: Registry | None = None) -> None:
         """Start a worker, in the place of the one there is."""
-        self._caller.call(lambda: self._twin.start_worker(registry))
+        self._caller.call(lambda fleet: fleet.start_worker(registry))
 
     def _handle(self, run_id: str, output: Any) -> LocalRun[Any]:
-        twin = self._twin._handle(run_id, output)  # noqa: SLF001
-        return LocalRun(self._line, self._setup, output, twin, self._caller)
+        return LocalRun(
+            self._line,
+            self._setup,
+            run_id,
+            output,
+            caller=self._caller,
+            twin=lambda fleet: fleet._handle(run_id, output),  # noqa: SLF001
+        )
 
 
 def _at_once(setup: Setup) -> Setup:

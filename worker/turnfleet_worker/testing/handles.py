@@ -1,7 +1,7 @@
 """Runs of a local fleet: handles like any, that wait for a while only, and say why when it was in vain."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from turnfleet_worker.testing.site import LocalSite
 from turnfleet_worker.testing.waiting import explain, story
 
 T = TypeVar("T")
+FleetT = TypeVar("FleetT")
 
 LATEST_BATCHES = 1_000
 """How many batches of a run's events are read to tell what it did."""
@@ -123,17 +124,26 @@ class AsyncLocalRun(AsyncRun[T]):
 class LocalRun(Run[T]):
     """A `Run` of a local fleet. Without a timeout it waits for the fleet's `patience`."""
 
-    def __init__(self, line: Line, setup: Setup, output: Any, twin: AsyncLocalRun[T], caller: LoopCaller) -> None:
-        super().__init__(line, setup, twin.run_id, output)
+    def __init__(
+        self,
+        line: Line,
+        setup: Setup,
+        run_id: str,
+        output: Any,
+        *,
+        caller: LoopCaller[FleetT],
+        twin: Callable[[FleetT], AsyncLocalRun[T]],
+    ) -> None:
+        super().__init__(line, setup, run_id, output)
+        self._caller: LoopCaller[Any] = caller
         self._twin = twin
-        self._caller = caller
 
     def result(self, timeout: float | None = None) -> InvocationOutcome[T]:
         """Wait for the outcome (see `AsyncLocalRun.result`)."""
-        return self._caller.call(lambda: self._twin.result(timeout))
+        return self._caller.call(lambda fleet: self._twin(fleet).result(timeout))
 
     def events(
         self, *, after: int = -1, until: Until = "terminal", timeout: float | None = None
     ) -> Generator[KernelEvent, None, None]:
         """Iterate over the run's events (see `AsyncLocalRun.events`)."""
-        return self._caller.iterate(self._twin.events(after=after, until=until, timeout=timeout))
+        return self._caller.iterate(lambda fleet: self._twin(fleet).events(after=after, until=until, timeout=timeout))

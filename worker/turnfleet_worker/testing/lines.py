@@ -1,7 +1,7 @@
 """How a local fleet's clients reach it: the clients' own flows, with a list for a broker and fakeredis for a store."""
 
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Generator, Sequence
+from typing import Generic, TypeVar
 
 from turnfleet.client.async_line import AsyncLine
 from turnfleet.client.follow import Following
@@ -12,6 +12,7 @@ from turnfleet_worker.testing.caller import CLOSED, LoopCaller
 from turnfleet_worker.testing.site import LocalSite
 
 T = TypeVar("T")
+FleetT = TypeVar("FleetT")
 
 URL = "redis://local-fleet"
 """What stands where an address belongs; nothing is ever connected to it."""
@@ -39,24 +40,21 @@ class LocalLine(AsyncLine):
         pass
 
 
-class ThreadLine(Line):
+class ThreadLine(Line, Generic[FleetT]):
     """The way of a `Fleet`: by the loop of the local fleet, on which the same flows are performed."""
 
-    def __init__(self, line: LocalLine, caller: LoopCaller) -> None:
-        self._line = line
+    def __init__(self, name: str, caller: LoopCaller[FleetT], line: Callable[[FleetT], LocalLine]) -> None:
+        self._name = name
         self._caller = caller
+        self._its = line
 
     def __repr__(self) -> str:
-        return repr(self._line)
+        return f"{self._name} in this process"
 
     def perform(self, flow: Flow[T]) -> T:
         """Perform a flow to its end."""
-        return self._caller.call(lambda: self._line.perform(flow))
+        return self._caller.call(lambda fleet: self._its(fleet).perform(flow))
 
     def follow(self, channel: str, following: Following[T]) -> Generator[T, None, None]:
         """Perform a reader's steps, giving what it emits."""
-        return self._caller.iterate(self._line.follow(channel, following))
-
-    def close(self) -> None:
-        """Close the client's part of the fleet."""
-        self._caller.call(self._line.aclose)
+        return self._caller.iterate(lambda fleet: self._its(fleet).follow(channel, following))

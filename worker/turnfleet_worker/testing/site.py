@@ -82,10 +82,7 @@ class LocalSite:
     # -- life
 
     async def open(self, run: Callable[[str], AsyncRun[Any]]) -> None:
-        """Start the worker; `run` gives the handle of a run. Raises `KitUnavailable`, `RegistrationError`."""
-        self._registry.variant(
-            models=self._models, function=lambda _, function: function
-        )  # refuses what stands for none
+        """Start the worker; `run` gives the handle of a run. Raises `KitUnavailable`."""
         await self.server.check()
         self._desk = Desk(self.person, run)
         await self.start_worker()
