@@ -11,8 +11,8 @@ import pytest
 from kernel.kit import ASK, walk
 
 import turnfleet_kernel
-from turnfleet_kernel import Delta, ModelTurn, RunIdentity, TurnRequest, testing
-from turnfleet_kernel.testing import RecordingSink, ScriptedModel, call, make_plan
+from turnfleet_kernel import Delta, ModelTurn, RunIdentity, ToolRequest, TurnRequest, testing
+from turnfleet_kernel.testing import RecordingSink, ScriptedModel, call, calls, make_plan
 
 EXAMPLES = re.findall(r"^(\S[^\n]*)::\n\n((?:(?:    [^\n]*)?\n)+)", str(testing.__doc__), re.MULTILINE)
 
@@ -48,6 +48,13 @@ async def test_a_script_is_said_from_the_first_step_in_each_run() -> None:
     model = ScriptedModel([call("add", a=1), "end"])
     plan = make_plan(model, tools={"add": lambda a: a})
     assert [(await walk(plan)).text, (await walk(plan)).text] == ["end", "end"]
+
+
+def test_calls_are_put_together_from_requests_or_from_turns() -> None:
+    """Both are at hand where a script is written."""
+    one, two = ToolRequest("c1", "add", {"a": 1}), ToolRequest("c2", "add", {"a": 2})
+    assert calls(one, two) == calls(call("add", "c1", a=1), two) == calls(calls(one, two))
+    assert calls(one, two).tool_requests == (one, two)
 
 
 async def test_a_step_that_was_cut_off_is_taken_again() -> None:

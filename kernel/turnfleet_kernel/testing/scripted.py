@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
+from itertools import chain
 from typing import Any, TypeAlias
 
 from turnfleet_kernel.contracts.values import Delta, ModelTurn, ToolRequest, UsageDelta
@@ -20,9 +21,10 @@ def call(name: str, /, call_id: str | None = None, **arguments: Any) -> ModelTur
     return calls(ToolRequest(call_id, name, arguments))
 
 
-def calls(*requests: ToolRequest, text: str = "") -> ModelTurn:
-    """Give a turn that asks for several tool calls at once."""
-    return ModelTurn(text, UsageDelta(requests=1), "tool_calls", requests)
+def calls(*requests: ToolRequest | ModelTurn, text: str = "") -> ModelTurn:
+    """Give a turn that asks for several tool calls at once: requests, or turns such as ``call()`` gives."""
+    asked = [each.tool_requests if isinstance(each, ModelTurn) else (each,) for each in requests]
+    return ModelTurn(text, UsageDelta(requests=1), "tool_calls", tuple(chain.from_iterable(asked)))
 
 
 class ScriptedModel:
