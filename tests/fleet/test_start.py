@@ -2,7 +2,7 @@
 
 from fleet.conftest import PLAN, steps
 from support.redis_server import RedisServer
-from support.worker_process import WorkerProcess
+from support.worker_process import START_SECONDS, WorkerProcess
 
 from turnfleet import Fleet
 
@@ -14,7 +14,7 @@ def test_a_worker_waits_for_a_redis_that_is_away(own_redis: RedisServer, fleet_n
     worker = WorkerProcess("fleet.planned", env=env)
     try:
         worker.start()
-        worker.wait_for_log("the run store does not answer")
+        worker.wait_for_log("the run store does not answer", START_SECONDS)
         own_redis.start()
         worker.wait_ready()
         with Fleet(own_redis.url, name=fleet_name) as fleet:
