@@ -17,7 +17,7 @@ the hub (`qos.py`).
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty
@@ -54,8 +54,12 @@ class Batching:
 def harden(connection: Any, on_garbage: Callable[[str, Exception], None], batching: Batching | None = None) -> Any:
     """Return the connection (not yet connected) with garbage handed to `on_garbage(where, error)` if it is to Redis.
 
-    Without `batching` (there is no hub under `--pool=solo`) messages are taken and acknowledged one by one.
+    What it tells of itself holds no password. Without `batching` (there is no hub under `--pool=solo`) messages are
+    taken and acknowledged one by one.
     """
+    told = connection.info
+    # `inspect stats` shows it, and so does Flower: Celery leaves out the login of the URL only.
+    connection.info = lambda: _masked(told())
     transport = connection.get_transport_cls()
     if issubclass(transport, redis.Transport):
         soon = None if batching is None else staticmethod(batching.soon)
@@ -67,6 +71,21 @@ def harden(connection: Any, on_garbage: Callable[[str, Exception], None], batchi
         connection.get_transport_cls = lambda: tolerant
         connection.transport_options = {**(connection.transport_options or {}), "ack_emulation": True}
     return connection
+
+
+def _masked(told: dict[str, Any]) -> dict[str, Any]:
+    """Mask the passwords of the options: of sentinels, and of a certificate's key."""
+    options = {name: value for name, value in told.items() if name in {"transport_options", "ssl"}}
+    return told | {name: _without_passwords(value) for name, value in options.items()}
+
+
+def _without_passwords(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: "***" if str(name).endswith("password") and each else _without_passwords(each)
+        for name, each in value.items()
+    }
 
 
 # Their type stubs know a part of them only.
