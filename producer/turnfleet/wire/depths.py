@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from kombu import Connection
 from kombu.exceptions import KombuError
+from kombu.transport import virtual
 
 from turnfleet.store.keys import Keys
+from turnfleet.store.reasons import reason
 from turnfleet.wire.broker import celery_settings
 from turnfleet.wire.connecting import bounded, producer_app
 
@@ -43,7 +45,7 @@ def look_into(url: str, keys: Keys, queues: Sequence[str], *, timeout: float) ->
             _ = connection.default_channel  # not connect(): that would try again after two seconds
             return Depths(transport, None, dict(_depths(connection, queues)))
     except away as error:
-        return Depths(transport, type(error).__name__)
+        return Depths(transport, reason(error))
 
 
 def _depths(connection: Connection, queues: Sequence[str]) -> Iterator[tuple[str, int | None]]:
@@ -51,9 +53,16 @@ def _depths(connection: Connection, queues: Sequence[str]) -> Iterator[tuple[str
         # A channel each: RabbitMQ closes the channel on which it answers that there is no such queue.
         channel: Any = connection.channel()
         try:
-            yield queue, channel.queue_declare(queue=queue, passive=True).message_count
+            yield queue, _messages(channel, queue)
         except connection.channel_errors as error:
             if str(getattr(error, "reply_code", "")) != _NO_SUCH_QUEUE:
                 yield queue, None
         finally:
             channel.close()
+
+
+def _messages(channel: Any, queue: str) -> int:
+    if isinstance(channel, virtual.Channel):
+        # kombu's Redis asks whether a queue exists under a name without the key prefix, and so never finds it.
+        return int(channel._size(queue))  # noqa: SLF001 - what a passive declaration answers with
+    return int(channel.queue_declare(queue=queue, passive=True).message_count)
