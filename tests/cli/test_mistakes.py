@@ -60,6 +60,7 @@ BAD_URLS = (
         "rediss://localhost:6380/0?ssl_ca_certs=ca.pem",
         "unix:///run/redis.sock?db=5",
         "redis+sentinel://a:26379,b/service/0",
+        "rediss+sentinel://a:26379/service?ssl_ca_certs=ca.pem",
         "redis+cluster://a:6379,b:6380",
     ],
 )
@@ -67,6 +68,12 @@ def test_wherever_a_store_may_be_is_no_mistake(url: str) -> None:
     """Every form that the store takes is taken where it is typed; a cluster is a store and no broker."""
     assert redis_fault(url) is None
     assert (broker_fault(url) is None) == (not url.startswith("redis+cluster"))
+
+
+def test_what_is_wrong_with_sentinels_or_a_cluster_is_said_as_such() -> None:
+    """Their URLs have rules of their own: the one that was not kept is named."""
+    assert "always checked" in str(redis_fault("rediss+sentinel://a/service?ssl_cert_reqs=none"))
+    assert "a cluster has no databases" in str(redis_fault("redis+cluster://a:6379/3"))
 
 
 def test_every_command_is_tried() -> None:

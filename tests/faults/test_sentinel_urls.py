@@ -2,7 +2,9 @@
 
 import pytest
 
-from turnfleet.store.place import SentinelPlace, address, sentinel_place
+from turnfleet.errors import InvalidAddress
+from turnfleet.store.place import address
+from turnfleet.store.sentinel import SentinelPlace, sentinel_place
 from turnfleet.wire import celery_settings
 
 
@@ -30,6 +32,32 @@ def test_the_broker_is_told_in_its_own_words() -> None:
     assert options["queue_order_strategy"] == "priority"
 
 
+def test_tls_is_for_the_servers_and_the_sentinels() -> None:
+    """One authority and one certificate of the client's; the check of certificates is said to redis-py and kombu."""
+    url = "rediss+sentinel://:p@a,b:2/shop/3?sentinel_password=s&ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem"
+    tls = {"ssl_cert_reqs": "required", "ssl_ca_certs": "/ca.pem", "ssl_certfile": "/me.pem"}
+    place = sentinel_place(url)
+    assert place is not None
+    assert place.server_options == {"db": 3, "password": "p", "ssl": True, **tls}
+    assert place.sentinel_options == {"password": "s", "ssl": True, **tls}
+    settings = celery_settings("f", url)
+    assert (settings["broker_url"], settings["broker_use_ssl"]) == ("sentinel://:p@a:26379/3;sentinel://:p@b:2/3", tls)
+    sentinels = settings["broker_transport_options"]["sentinel_kwargs"]
+    assert sentinels.items() >= {"password": "s", "ssl": True, **tls}.items()
+    assert "broker_use_ssl" not in celery_settings("f", "redis+sentinel://a/shop")
+
+
+def test_the_check_of_certificates_cannot_be_turned_off() -> None:
+    """And options of TLS without TLS are a mistake: nobody should believe in a check that is not made."""
+    assert sentinel_place("rediss+sentinel://a/shop?ssl_cert_reqs=required") is not None
+    with pytest.raises(InvalidAddress, match="always checked"):
+        sentinel_place("rediss+sentinel://a/shop?ssl_cert_reqs=none")
+    with pytest.raises(InvalidAddress, match="only"):
+        sentinel_place("rediss+sentinel://a/shop?ssl_check_hostname=false")
+    with pytest.raises(InvalidAddress, match=r"those of TLS are for rediss\+sentinel"):
+        sentinel_place("redis+sentinel://a/shop?ssl_ca_certs=/ca.pem")
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -38,6 +66,7 @@ def test_the_broker_is_told_in_its_own_words() -> None:
         "redis+sentinel://:secret@a:1/shop/x",
         "redis+sentinel://:secret@a:1/shop?socket_timeout=1",
         "redis+sentinel://:secret@a:port/shop",
+        "rediss+sentinel://:secret@a:1",
     ],
 )
 def test_what_makes_no_sense_is_refused_without_being_quoted(url: str) -> None:

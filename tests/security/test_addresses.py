@@ -1,7 +1,6 @@
 """One URL serves client, worker, broker, listener and Flower: with a password, on a socket, over TLS; and a prefix."""
 
 import asyncio
-import subprocess
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,51 +10,17 @@ from urllib.parse import quote
 import pytest
 import redis
 import trustme
-from support.flower_process import FlowerProcess
-from support.redis_server import RedisServer, free_port, server_binary
-from support.waiting import eventually
-from support.worker_process import WorkerProcess
+from security.journey import PLAN, Journey
+from support.certificates import as_arguments, authority_or_skip
+from support.redis_server import RedisServer, free_port
 
-from turnfleet import Approve, AsyncFleet, Fleet, FleetUnavailable, InvalidAddress, InvalidId, PlanSpec
+from turnfleet import AsyncFleet, Fleet, FleetUnavailable, InvalidAddress, InvalidId
 from turnfleet.store.place import address, hide, shown
 from turnfleet.wire import celery_settings
 
 PASSWORD = "p@ss:w/o%r d?#"  # noqa: S105 - a test's own
 ESCAPED = quote(PASSWORD, safe="")
-PLAN = PlanSpec(name="desk", model="desk", tools=("refund",))
-
-
-def works(url: str, name: str, *, key_prefix: str = "", flower: bool = False) -> None:
-    """Take a run through everything that connects: enqueue, listen, decide, a worker, both clients, and Flower."""
-    env = {"TURNFLEET_REDIS_URL": url, "TURNFLEET_NAME": name, "TURNFLEET_KEY_PREFIX": key_prefix}
-    with (
-        WorkerProcess("security.apps.desk", env=env) as worker,
-        Fleet(url, name=name, key_prefix=key_prefix, poll_interval=30) as fleet,
-    ):
-        run = fleet.enqueue(PLAN, "please", run_id="r")
-        kinds = [event.kind for event in run.events(until="pause", timeout=20)]
-        assert kinds[-1] == "approval"
-        (waiting,) = run.interrupts()
-        run.resume({waiting.id: Approve()}, by="ann", roles=("finance",))
-        assert asyncio.run(follow(url, name, key_prefix)) == "done"
-        assert run.result(timeout=20).text == "all done"
-        assert [each["worker"].rpartition(":")[2] for each in fleet.workers()] == [str(worker.pid)]
-        if flower:
-            with FlowerProcess("security.apps.desk", env=env) as seen:
-                eventually(lambda: worker.hostname in seen.get("/api/workers?refresh=1"), what="the worker in Flower")
-                found = fleet.enqueue(PLAN, "again", run_id="again")
-                eventually(lambda: seen.find("again").get("again"), what="the run in Flower")
-                assert list(found.events(until="pause", timeout=20))[-1].kind == "approval"
-                queues = seen.get("/api/queues/length")["active_queues"]
-                assert [queue["name"] for queue in queues] == [f"turnfleet.{name}"]
-        for secret in (PASSWORD, ESCAPED, "s3cret"):
-            assert secret not in worker.log
-
-
-async def follow(url: str, name: str, key_prefix: str) -> str:
-    """Give the kind of the last event, heard by an async client."""
-    async with AsyncFleet(url, name=name, key_prefix=key_prefix, poll_interval=30) as fleet:
-        return [event.kind async for event in fleet.run("r").events(timeout=20)][-1]
+SECRETS = (PASSWORD, ESCAPED, "s3cret")
 
 
 @pytest.fixture
@@ -77,7 +42,8 @@ def test_a_password_that_needs_escaping_database_5_and_a_prefix(guarded_redis: R
         patterns = [f"{broker}.control.pidbox", f"{broker}.events/worker.*", f"{broker}.events/*"]
         allowed = [f"&team-a:{each}" for each in ("*", f"{{{fleet_name}}}:c:*", *patterns)]
         client.execute_command("ACL", "SETUSER", "team", "on", f">{PASSWORD}", "~team-a:*", *allowed, "+@all")
-        works(f"redis://team:{ESCAPED}@127.0.0.1:{guarded_redis.port}/5", fleet_name, key_prefix="team-a:", flower=True)
+        url = f"redis://team:{ESCAPED}@127.0.0.1:{guarded_redis.port}/5"
+        Journey(url, fleet_name, key_prefix="team-a:", secrets=SECRETS).works(flower=True)
         assert client.acl_log() == []
         keys: Any = client.keys("*")
         assert [name for name in keys if not name.startswith("team-a:")] == []
@@ -88,7 +54,7 @@ def test_a_password_that_needs_escaping_database_5_and_a_prefix(guarded_redis: R
 @pytest.mark.slow
 def test_a_unix_socket(guarded_redis: RedisServer, fleet_name: str) -> None:
     """The store's form serves the broker too; the database is the option `db`."""
-    works(f"unix://:{ESCAPED}@{guarded_redis.folder}/redis.sock?db=5", fleet_name)
+    Journey(f"unix://:{ESCAPED}@{guarded_redis.folder}/redis.sock?db=5", fleet_name, secrets=SECRETS).works()
     with redis.Redis(port=guarded_redis.port, password=PASSWORD, db=5) as client:
         assert client.dbsize()
     with redis.Redis(port=guarded_redis.port, password=PASSWORD) as client:
@@ -98,23 +64,11 @@ def test_a_unix_socket(guarded_redis: RedisServer, fleet_name: str) -> None:
 @pytest.fixture(scope="module")
 def tls_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
     """Give the TLS port of a server, and the certificate of the authority that signed the server's own."""
-    folder = tmp_path_factory.mktemp("tls")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(folder / "ca.pem")
-    own = authority.issue_cert("localhost")
-    own.private_key_pem.write_to_path(folder / "key.pem")
-    own.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    authority = authority_or_skip(tmp_path_factory.mktemp("tls"))
     port = free_port()
-    options = ["--tls-port", str(port), "--tls-auth-clients", "no", "--tls-ca-cert-file", f"{folder}/ca.pem"]
-    options += ["--tls-cert-file", f"{folder}/cert.pem", "--tls-key-file", f"{folder}/key.pem"]
-    tried = subprocess.run(
-        [server_binary(), "--port", "0", *options, "--bind", "256.0.0.1"], capture_output=True, text=True, check=False
-    )
-    if "Bad directive" in tried.stdout + tried.stderr:
-        pytest.skip(f"{server_binary()} was built without TLS: nothing of rediss:// was tried")
-    server = RedisServer(*options)
+    server = RedisServer(*as_arguments(authority.server_options(port)))
     server.start()
-    yield port, folder / "ca.pem"
+    yield port, authority.ca
     server.close()
 
 
@@ -122,7 +76,8 @@ def tls_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, P
 def test_tls_with_an_authority_of_ones_own(tls_redis: tuple[int, Path], fleet_name: str) -> None:
     """Both the store's client and kombu take the certificate from the URL; so do listener and Flower."""
     port, authority = tls_redis
-    works(f"rediss://localhost:{port}/0?ssl_cert_reqs=required&ssl_ca_certs={authority}", fleet_name, flower=True)
+    url = f"rediss://localhost:{port}/0?ssl_cert_reqs=required&ssl_ca_certs={authority}"
+    Journey(url, fleet_name).works(flower=True)
 
 
 def distrusted(tls_redis: tuple[int, Path], folder: Path) -> Iterator[str]:
@@ -212,6 +167,7 @@ SECRET_URLS = [
     "unix://:s3cret@/run/r.sock?db=5",
     "unix:///run/r.sock?password=s3cret",
     "redis+sentinel://me:s3cret@a:1,b:2/shop/0?sentinel_password=s3cret",
+    "rediss+sentinel://me:s3cret@a:1/shop?sentinel_password=s3cret&ssl_password=s3cret",
     "redis://:s3cret@h:port/0",
 ]
 

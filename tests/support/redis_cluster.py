@@ -8,6 +8,7 @@ from typing import Any, Self
 import redis
 from redis.crc import key_slot
 
+from support.certificates import HOST, Authority, as_arguments
 from support.redis_server import RedisServer, free_port
 from support.waiting import eventually
 
@@ -16,9 +17,15 @@ OPTIONS = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl
 
 
 class RedisCluster:
-    """`with RedisCluster() as cluster:` starts it, made by hand as `redis-cli --cluster create` would."""
+    """`with RedisCluster() as cluster:` starts it, made by hand as `redis-cli --cluster create` would.
 
-    def __init__(self, *, replicas: bool = False) -> None:
+    With an `authority` its nodes speak TLS, with each other and to clients with a certificate, and are known by the
+    name that stands in their own. What the tests themselves tell the nodes goes to ports without it.
+    """
+
+    def __init__(self, *, replicas: bool = False, authority: Authority | None = None) -> None:
+        self._authority = authority
+        self._tls_ports: dict[RedisServer, int] = {}
         self.masters = [RedisServer(*OPTIONS) for _ in range(3)]
         self.replicas = [RedisServer(*OPTIONS) for _ in range(3 if replicas else 0)]
         self._bus: dict[RedisServer, int] = {}
@@ -27,7 +34,13 @@ class RedisCluster:
     @property
     def url(self) -> str:
         """The URL that clients are given: one node that is there, behind one that is not."""
+        if self._authority is not None:
+            return self.secured(self._authority.url_options)
         return f"redis+cluster://127.0.0.1:1,127.0.0.1:{self.masters[1].port}"
+
+    def secured(self, tls_options: str, *, host: str = HOST) -> str:
+        """Give the URL with TLS: as it should be, or with something wrong."""
+        return f"rediss+cluster://{host}:1,{host}:{self._tls_ports[self.masters[1]]}?{tls_options}"
 
     @property
     def servers(self) -> list[RedisServer]:
@@ -41,7 +54,7 @@ class RedisCluster:
                 stack.callback(server.kill)
                 # The bus' port would be the client's and 10,000, which may be taken, or no port at all.
                 self._bus[server] = free_port()
-                server.options = (*server.options, "--cluster-port", str(self._bus[server]))
+                server.options = (*server.options, "--cluster-port", str(self._bus[server]), *self._tls(server))
                 server.start()
             self._make()
             self._stack = stack.pop_all()
@@ -52,6 +65,18 @@ class RedisCluster:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
+    def _tls(self, server: RedisServer) -> list[str]:
+        if self._authority is None:
+            return []
+        self._tls_ports[server] = free_port()
+        options = self._authority.server_options(self._tls_ports[server], clients=True)
+        options |= {"tls-cluster": "yes", "cluster-announce-hostname": HOST}
+        return as_arguments(options | {"cluster-preferred-endpoint-type": "hostname"})
+
+    def port_of(self, server: RedisServer) -> int:
+        """Return the port that clients are told of."""
+        return self._tls_ports.get(server, server.port)
+
     def _make(self) -> None:
         share = SLOTS // len(self.masters)
         for place, server in enumerate(self.masters):
@@ -59,7 +84,8 @@ class RedisCluster:
             tell(server, "CLUSTER", "ADDSLOTSRANGE", place * share, last)
             tell(server, "CLUSTER", "SET-CONFIG-EPOCH", place + 1)
         for server in self.servers[1:]:
-            tell(server, "CLUSTER", "MEET", "127.0.0.1", self.masters[0].port, self._bus[self.masters[0]])
+            first = self.masters[0]
+            tell(server, "CLUSTER", "MEET", "127.0.0.1", self.port_of(first), self._bus[first])
         eventually(lambda: all(self._knows_all(server) for server in self.servers), 30, what="the nodes met")
         for master, replica in zip(self.masters, self.replicas, strict=False):
             eventually(lambda r=replica, m=master: _replicate(r, m), 20, what="the replica follows")  # type: ignore[misc]

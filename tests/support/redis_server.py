@@ -79,7 +79,9 @@ class RedisServer:
                     client.ping()
                 except redis.AuthenticationError:
                     return
-                except redis.RedisError:
+                except redis.RedisError as error:
+                    if self.process is not None and self.process.poll() is not None:
+                        raise AssertionError(f"the server ended at its start: {self.process.args!r}") from error
                     if time.monotonic() > limit:
                         raise
                     time.sleep(0.02)

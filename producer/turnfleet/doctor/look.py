@@ -6,13 +6,15 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from turnfleet.doctor.facts import BrokerFacts, Facts, FleetFacts, ServerFacts
 from turnfleet.store import Keys, commands
 from turnfleet.store.commands.survey import Survey, merge_surveys
 from turnfleet.store.executor import SyncExecutor
-from turnfleet.store.place import address, cluster_place, sentinel_place
+from turnfleet.store.place import address, cluster_place
+from turnfleet.store.reasons import reason
+from turnfleet.store.sentinel import sentinel_place
 from turnfleet.wire.broker import default_queue
 from turnfleet.wire.depths import look_into
 from turnfleet.wire.envelope import VERSION
@@ -72,7 +74,7 @@ def _look_at_servers(executor: SyncExecutor, url: str) -> tuple[ServerFacts, ...
     try:
         clients = executor.clients()
     except (RedisError, OSError) as error:
-        return (ServerFacts(address=address(url), error=_reason(error), by_sentinel=watched),)
+        return (ServerFacts(address=address(url), error=reason(error), by_sentinel=watched),)
     if cluster_place(url) is None:
         return tuple(_look_at_server(client, address(url), watched=watched) for client in clients)
     return tuple(_look_at_server(client, _node(client), watched=False) for client in clients)
@@ -90,7 +92,7 @@ def _look_at_server(client: redis.Redis, where: str, *, watched: bool) -> Server
         answered = time.time()
         trips = tuple(_round_trip_ms(client) for _ in range(ROUND_TRIPS))
     except (RedisError, OSError) as error:
-        return ServerFacts(address=where, error=_reason(error), by_sentinel=watched)
+        return ServerFacts(address=where, error=reason(error), by_sentinel=watched)
     server_ms = (seconds + microseconds / 1_000_000) * MILLISECONDS
     return ServerFacts(
         address=where,
@@ -123,12 +125,6 @@ def _texts(answer: Mapping[Any, Any] | None) -> dict[str, str] | None:
 
 def _text(value: bytes | str) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-def _reason(error: Exception) -> str:
-    """Say why, in the server's words where it answered at all; those of a socket may repeat the URL."""
-    said = str(error).partition("\n")[0][:120] if isinstance(error, ResponseError) else ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _look_at_fleet(executor: SyncExecutor, keys: Keys, late_seconds: float) -> FleetFacts:

@@ -14,6 +14,22 @@ SLOW_MS: Final = 5.0
 SKEW_MS: Final = 1_000.0
 """A clock that is off by more shows in the times of events, logs and traces, and in an `eta` given as a moment."""
 
+_AWAY: Final = {
+    "Authentication": (
+        "refuses the login",
+        "correct the user and the password in --redis or TURNFLEET_REDIS_URL (@ is %40 there, / is %2F, : is %3A)",
+    ),
+    "SSLCertVerification": (
+        "could not prove who it is",
+        "in --redis or TURNFLEET_REDIS_URL, name its authority (?ssl_ca_certs=FILE) and a host of its certificate",
+    ),
+}
+"""What is behind an error: what the server does, and what helps."""
+
+_DOWN: Final = (
+    "does not answer",
+    "start it, or correct --redis; runs wait meanwhile and none is lost while its data is kept",
+)
 _COULD_NOT_LOOK: Final = "allow this user {command}, or look by hand"
 Info = Mapping[str, Any]
 
@@ -22,15 +38,8 @@ def judge(server: ServerFacts, *, many: bool = False) -> Iterator[Finding]:
     """Return what is to be said of one server; of one of many, its address is said each time."""
     where = f" at {server.address}" if many else ""
     if server.error is not None:
-        refused = server.error.startswith("Authentication")
-        what = "refuses the login" if refused else "does not answer"
-        yield problem(
-            "redis.reachable",
-            f"the run store at {server.address} {what}: {server.error}",
-            "correct the user and the password in --redis or TURNFLEET_REDIS_URL (@ is %40 there, / is %2F, : is %3A)"
-            if refused
-            else "start it, or correct --redis; runs wait meanwhile and none is lost while its data is kept",
-        )
+        what, advice = next((said for kind, said in _AWAY.items() if server.error.startswith(kind)), _DOWN)
+        yield problem("redis.reachable", f"the run store at {server.address} {what}: {server.error}", advice)
         return
     for finding in _findings(server):
         yield Finding(finding.check, finding.severity, finding.seen + where, finding.advice)

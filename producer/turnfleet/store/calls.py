@@ -1,12 +1,10 @@
 """What both executors share, without any input or output: how a command is written, and what an answer means."""
 
 from collections.abc import Sequence
-from ssl import SSLCertVerificationError
 from typing import Any, Final
 
 from redis.exceptions import (
     AskError,
-    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis' own names: what is caught here is theirs, never the builtin
@@ -21,6 +19,7 @@ from redis.exceptions import (
 
 from turnfleet.errors import FleetUnavailable, StoreError, TurnfleetError
 from turnfleet.store.command import Command
+from turnfleet.store.reasons import distrusted, refused_login
 from turnfleet.store.scripts import Dialect, names, script
 
 PROBE: Final = "#!lua\nreturn 1"
@@ -115,7 +114,7 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         return FleetUnavailable(
             f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
         )
-    distrust = _distrust(error)
+    distrust = distrusted(error)
     if distrust is not None:
         return FleetUnavailable(
             f"the TLS certificate of the fleet's Redis at {where} was not accepted{about}: {distrust}; "
@@ -123,8 +122,9 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
             run_id=run_id,
         )
     if isinstance(error, ConnectionError | TimeoutError | OSError):
-        refused = isinstance(error, AuthenticationError)
-        why = "is the login in its URL right?" if refused else "is it running and reachable?"
+        refused = refused_login(error)
+        kind = kind if refused is None else type(refused).__name__
+        why = "is the login in its URL right?" if refused is not None else "is it running and reachable?"
         return FleetUnavailable(f"the fleet's Redis at {where} did not answer{about}: {kind}; {why}", run_id=run_id)
     if isinstance(error, ResponseError):
         return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}")
@@ -134,15 +134,7 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
 def may_pass(error: FleetUnavailable) -> bool:
     """Whether the server may answer later on its own: a login or a certificate that was refused stays refused."""
     cause = error.__cause__
-    return not isinstance(cause, AuthenticationError) and (cause is None or _distrust(cause) is None)
-
-
-def _distrust(error: BaseException) -> str | None:
-    """Say why a server's certificate was refused, when that is what is behind an error."""
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, SSLCertVerificationError):
-        seen = seen.__cause__ or seen.__context__
-    return None if seen is None else str(seen.verify_message)
+    return cause is None or (refused_login(cause) is None and distrusted(cause) is None)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,32 +1,30 @@
 """Which server a URL means: the one at an address, whichever Sentinel says is a service's master now, or a cluster.
 
-Sentinel's form is `redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]`. User and password are
-the servers'; the sentinels' own are given as `?sentinel_username=...&sentinel_password=...`.
+Sentinel's form is `redis+sentinel://host[:port][,host[:port]...]/service[/db]` (`sentinel.py`).
 
 A cluster's form is `redis+cluster://[user:password@]host[:port][,host[:port]...]` (`rediss+cluster` with TLS, and then
 with redis-py's options, as `?ssl_ca_certs=...`): some of its nodes, of which one must answer; they know the others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import redis
 import redis.asyncio as aredis
 from redis.asyncio.retry import Retry as AsyncRetry
-from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from redis.sentinel import Sentinel
 
 from turnfleet.errors import InvalidAddress
+from turnfleet.store.hosts import bracketed, read_hosts
+from turnfleet.store.sentinel import SENTINEL_TIMEOUT_SECONDS, sentinel_place
+from turnfleet.store.watch import AsyncWatch, Watch
 
-SENTINEL_SCHEME: Final = "redis+sentinel"
 SOCKET_SCHEME: Final = "unix"
 TLS_SCHEME: Final = "rediss"
-SENTINEL_PORT: Final = 26379
 CLUSTER_SCHEMES: Final = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """A cluster's schemes, and the one of each of its nodes."""
 
@@ -36,53 +34,10 @@ _UNREADABLE: Final = (
     "the URL makes no sense: a Redis is redis://, rediss:// or unix://, with its port as a number, and in a password "
     "characters such as @ : / ? # % are written as %40 %3A %2F %3F %23 %25"
 )
-SENTINEL_TIMEOUT_SECONDS: Final = 1.0
-"""One sentinel that does not answer must not use up the time in which the next would."""
 
 # What a client made from a URL is made with. No retry of redis-py's own: only a command knows whether it may be
 # repeated. RESP2 reads the same from every server this runs on.
 CLIENT_OPTIONS: Final[dict[str, Any]] = {"decode_responses": False, "protocol": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class SentinelPlace:
-    """A service that sentinels watch. `login` is the servers' user and password, `sentinel_login` the sentinels'."""
-
-    sentinels: tuple[tuple[str, int], ...]
-    service: str
-    db: int
-    login: Mapping[str, str]
-    sentinel_login: Mapping[str, str]
-
-    @property
-    def broker_url(self) -> str:
-        """The same place in kombu's form, which says the service's name apart (`master_name`)."""
-        user, password = (quote(self.login.get(part, ""), safe="") for part in ("username", "password"))
-        prefix = f"sentinel://{user}:{password}@" if self.login else "sentinel://"
-        return ";".join(f"{prefix}{_bracketed(host)}:{port}/{self.db}" for host, port in self.sentinels)
-
-    @property
-    def broker_options(self) -> dict[str, Any]:
-        """What kombu must be told besides its URL."""
-        times = {"socket_timeout": SENTINEL_TIMEOUT_SECONDS, "socket_connect_timeout": SENTINEL_TIMEOUT_SECONDS}
-        return {"master_name": self.service, "sentinel_kwargs": {**times, **self.sentinel_login}}
-
-
-def sentinel_place(url: str) -> SentinelPlace | None:
-    """Read a URL of Sentinel's form; None for any other. Raises `InvalidAddress`, not quoting it, for nonsense."""
-    parts = urlsplit(url)
-    if parts.scheme != SENTINEL_SCHEME:
-        return None
-    login, _, hosts = parts.netloc.rpartition("@")
-    sentinels = tuple(_host(each, SENTINEL_PORT) for each in hosts.split(",") if each)
-    service, _, db = parts.path.strip("/").partition("/")
-    if not sentinels or not service or not (db or "0").isdigit():
-        raise InvalidAddress(f"a Sentinel URL reads {SENTINEL_SCHEME}://host:port[,host:port...]/service[/db]")
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    known = {name.removeprefix("sentinel_"): value for name, value in options.items() if name in _OPTIONS}
-    if len(known) < len(options):
-        raise InvalidAddress(f"a Sentinel URL takes the options {', '.join(sorted(_OPTIONS))} only")
-    return SentinelPlace(sentinels, unquote(service), int(db or 0), _login(login), known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +53,7 @@ class ClusterPlace:
         """Return the URL of one node."""
         host, port = node
         login = f"{self.login}@" if self.login else ""
-        return f"{self.scheme}://{login}{_bracketed(host)}:{port}/0{self.query}"
+        return f"{self.scheme}://{login}{bracketed(host)}:{port}/0{self.query}"
 
 
 def cluster_place(url: str) -> ClusterPlace | None:
@@ -108,33 +63,12 @@ def cluster_place(url: str) -> ClusterPlace | None:
     if scheme is None:
         return None
     login, _, hosts = parts.netloc.rpartition("@")
-    nodes = tuple(_host(each, REDIS_PORT) for each in hosts.split(",") if each)
+    nodes = read_hosts(hosts, REDIS_PORT)
     if not nodes or parts.path.strip("/") not in {"", "0"}:
         raise InvalidAddress(
             "a cluster's URL reads redis+cluster://host:port[,host:port...]; a cluster has no databases"
         )
     return ClusterPlace(nodes, scheme, login, f"?{parts.query}" if parts.query else "")
-
-
-_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
-
-
-def _login(text: str) -> dict[str, str]:
-    user, _, password = text.partition(":")
-    if not password:
-        return {}
-    return ({"username": unquote(user)} if user else {}) | {"password": unquote(password)}
-
-
-def _host(text: str, port: int) -> tuple[str, int]:
-    parts = urlsplit(f"//{text}")
-    if parts.hostname is None:
-        raise InvalidAddress("an address in the URL has no host name")
-    return parts.hostname, parts.port or port
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def address(url: str) -> str:
@@ -209,8 +143,8 @@ def open_client(url: str, timeout: float) -> redis.Redis:
         with readable(url):
             return redis.Redis.from_url(url, **options)
     asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": Retry(NoBackoff(), 0)}
-    watch = Sentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
-    client: redis.Redis = watch.master_for(place.service, db=place.db, **place.login, **options)  # type: ignore[no-untyped-call]
+    watch = Watch(place.sentinels, **asking, **place.sentinel_options)
+    client: redis.Redis = watch.master_for(place.service, **place.server_options, **options)  # type: ignore[no-untyped-call]
     return client
 
 
@@ -222,8 +156,8 @@ def open_async_client(url: str, timeout: float) -> aredis.Redis:
         with readable(url):
             return aredis.Redis.from_url(url, **options)
     asking = _times(min(timeout, SENTINEL_TIMEOUT_SECONDS)) | {"retry": AsyncRetry(NoBackoff(), 0)}
-    watch = AsyncSentinel(place.sentinels, sentinel_kwargs={**asking, **place.sentinel_login})  # type: ignore[no-untyped-call]
-    client: aredis.Redis = watch.master_for(place.service, **dict[str, Any](db=place.db, **place.login, **options))
+    watch = AsyncWatch(place.sentinels, **asking, **place.sentinel_options)
+    client: aredis.Redis = watch.master_for(place.service, **place.server_options, **options)
     return client
 
 

@@ -11,15 +11,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from turnfleet.errors import InvalidAddress
 from turnfleet.store.place import (
     CLUSTER_SCHEMES,
-    SENTINEL_SCHEME,
     SOCKET_SCHEME,
     TLS_SCHEME,
     readable,
-    sentinel_place,
     shown,
 )
+from turnfleet.store.sentinel import SENTINEL_SCHEMES, sentinel_place
 
-_REDIS_SCHEMES: Final = frozenset({"redis", TLS_SCHEME, "redis+socket", SOCKET_SCHEME, "sentinel", SENTINEL_SCHEME})
+_REDIS_SCHEMES: Final = frozenset({"redis", TLS_SCHEME, "redis+socket", SOCKET_SCHEME, "sentinel", *SENTINEL_SCHEMES})
 _AMQP_SCHEMES: Final = frozenset({"amqp", "amqps", "pyamqp", "pyamqps"})
 
 
@@ -53,7 +52,7 @@ def broker_place(url: str) -> BrokerPlace:
         )
     watched = sentinel_place(url)
     if watched is not None:
-        return BrokerPlace(watched.broker_url, redis=True, options=watched.broker_options)
+        return BrokerPlace(watched.broker_url, redis=True, options=watched.broker_options, tls=watched.tls)
     with readable(url):
         return _one_server(url, scheme)
 

@@ -20,6 +20,7 @@ app = create_app(
     registry,
     os.environ["TURNFLEET_REDIS_URL"],
     name=os.environ["TURNFLEET_NAME"],
+    broker_url=os.environ.get("TURNFLEET_BROKER_URL"),
     key_prefix=os.environ.get("TURNFLEET_KEY_PREFIX", ""),
     signing=SigningKeys.from_environment(),
     settings=WorkerSettings(lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.2, reoffer_after_seconds=1),
