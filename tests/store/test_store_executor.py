@@ -206,6 +206,18 @@ def test_sending_again_keeps_order_and_ends() -> None:
     assert calls.Sending([one], limit=1.0).take([BusyLoadingError()], 1.0) is None
 
 
+def test_a_failover_costs_a_command_its_connection_and_its_scripts() -> None:
+    """Two tries find no master; the third finds one without our scripts, and is not the last."""
+    sending = calls.Sending([commands.status(KEYS, "r")], limit=10.0)
+    lost, unloaded = ConnectionError("lost"), NoScriptError("No matching script")
+    assert [sending.take([each], 1.0) for each in (lost, lost, unloaded, ["answer"])] == [0.0, 0.0, 0.0, None]
+    assert sending.results == [["answer"]]
+    forgetful = calls.Sending([commands.status(KEYS, "r")], limit=10.0)
+    assert [forgetful.take([unloaded], 1.0) for _ in range(3)] == [0.0, 0.0, None]
+    # It did nothing, so whoever waits for the server may ask again: no run is let go for it.
+    assert isinstance(calls.translate(unloaded, "r", "here"), FleetUnavailable)
+
+
 async def test_an_unknown_run_is_not_taken_for_an_outage(bench: Bench) -> None:
     """Errors of ours pass through as they are."""
     with pytest.raises(UnknownRun):

@@ -32,7 +32,7 @@ TIMEOUT_SECONDS: Final = 5.0
 UNREADY_PAUSE_SECONDS: Final = 0.1
 _UNREADY: Final = (BusyLoadingError, MovedError, AskError, TryAgainError, ClusterDownError)
 _MISPLACED: Final = (MovedError, ClusterDownError, ConnectionError, TimeoutError, OSError)
-TRIES: Final = 2  # the scripts are gone, and the connection is lost: both may happen to one command
+TRIES: Final = 2  # for each of the two: the connection is lost, and then the scripts are gone, as after a failover
 
 
 def evalsha(command: Command[Any], dialect: Dialect) -> tuple[str | bytes | int, ...]:
@@ -82,7 +82,8 @@ class Sending:
         self._commands = commands
         self._pending = list(range(len(commands)))
         self._limit = limit
-        self._tries = 0
+        self._lost = 0
+        self._unloaded = 0
 
     @property
     def pending(self) -> list[Command[Any]]:
@@ -98,8 +99,11 @@ class Sending:
             return None
         if any(unready(self.results[place]) for place in self._pending):
             return UNREADY_PAUSE_SECONDS
-        self._tries += 1
-        return 0.0 if self._tries <= TRIES else None
+        if unloaded([self.results[place] for place in self._pending]):
+            self._unloaded += 1
+            return 0.0 if self._unloaded <= TRIES else None
+        self._lost += 1
+        return 0.0 if self._lost <= TRIES else None
 
 
 def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetError:
@@ -110,7 +114,7 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         return FleetUnavailable(
             f"the fleet's Redis at {where} is out of memory{about}: free some or raise maxmemory", run_id=run_id
         )
-    if isinstance(error, (ReadOnlyError, *_UNREADY)):
+    if isinstance(error, (ReadOnlyError, NoScriptError, *_UNREADY)):
         return FleetUnavailable(
             f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
         )
