@@ -18,6 +18,7 @@ from support.worker_process import WorkerProcess
 from turnfleet import Fleet
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import SyncExecutor
+from turnfleet.wire.depths import look_into
 
 Announce = Callable[..., None]
 RABBITMQ = os.environ.get("TURNFLEET_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
@@ -176,3 +177,12 @@ def test_another_broker_is_looked_into(redis_url: str, fleet_name: str, announce
             channel: Any = connection.default_channel
             channel.queue_delete(f"turnfleet.{fleet_name}")
             channel.exchange_delete(f"turnfleet.{fleet_name}")
+
+
+def test_messages_under_a_key_prefix_are_seen(own_redis_url: str) -> None:
+    """They wait under the prefix, as everything of that fleet does; another fleet's queue is empty."""
+    with Fleet(own_redis_url, name="shop", key_prefix="team-a:") as fleet:
+        fleet.enqueue(PLAN, "please")
+    for prefix, messages in (("team-a:", 1), ("team-b:", 0)):
+        seen = look_into(own_redis_url, Keys("shop", key_prefix=prefix), ["turnfleet.shop"], timeout=5)
+        assert (seen.error, seen.depths) == (None, {"turnfleet.shop": messages})
