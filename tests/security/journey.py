@@ -42,12 +42,12 @@ class Journey:
             Fleet(self.url, **self.place, poll_interval=30) as fleet,
         ):
             run = fleet.enqueue(PLAN, "please", run_id="r")
-            kinds = [event.kind for event in run.events(until="pause", timeout=20)]
+            kinds = [event.kind for event in run.events(until="pause", timeout=60)]
             assert kinds[-1] == "approval"
             (waiting,) = run.interrupts()
             run.resume({waiting.id: Approve()}, by="ann", roles=("finance",))
             assert asyncio.run(self._follow()) == "done"
-            assert run.result(timeout=20).text == "all done"
+            assert run.result(timeout=60).text == "all done"
             assert [each["worker"].rpartition(":")[2] for each in fleet.workers()] == [str(worker.pid)]
             self._doctor()
             if flower:
@@ -57,7 +57,7 @@ class Journey:
 
     async def _follow(self) -> str:
         async with AsyncFleet(self.url, **self.place, poll_interval=30) as fleet:
-            return [event.kind async for event in fleet.run("r").events(timeout=20)][-1]
+            return [event.kind async for event in fleet.run("r").events(timeout=60)][-1]
 
     def _doctor(self) -> None:
         shown = click.testing.CliRunner(env=self.env).invoke(cli, ["doctor", "--json"])
@@ -67,10 +67,10 @@ class Journey:
 
     def _flower(self, worker: WorkerProcess, fleet: Fleet) -> None:
         with FlowerProcess(APP, env=self.env) as seen:
-            eventually(lambda: worker.hostname in seen.get("/api/workers?refresh=1"), what="the worker in Flower")
+            eventually(lambda: worker.hostname in seen.get("/api/workers?refresh=1"), 60, what="the worker in Flower")
             found = fleet.enqueue(PLAN, "again", run_id="again")
-            eventually(lambda: seen.find("again").get("again"), what="the run in Flower")
-            assert list(found.events(until="pause", timeout=20))[-1].kind == "approval"
+            eventually(lambda: seen.find("again").get("again"), 60, what="the run in Flower")
+            assert list(found.events(until="pause", timeout=60))[-1].kind == "approval"
             queues = seen.get("/api/queues/length")["active_queues"]
             assert [queue["name"] for queue in queues] == [f"turnfleet.{self.place['name']}"]
             shown = json.dumps(seen.get("/api/workers?refresh=1")) + seen.log
