@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
@@ -279,3 +280,16 @@ def test_a_name_that_no_provider_has_is_refused(name: str) -> None:
     """With pydantic-ai's own hint at what was meant."""
     with pytest.raises(ModelRefusedError, match="Unknown model"):
         known_model(name)
+
+
+async def test_a_model_that_does_not_stream_gives_its_turn_whole() -> None:
+    """A FunctionModel of a plain function, or a model class of one's own with `request` alone."""
+
+    class Own(TestModel):
+        request_stream = Model.request_stream
+
+    for model in (answering(ThinkingPart("Hm."), TextPart("Yes.")), Own(custom_output_text="Yes.", call_tools=[])):
+        model_round = PydanticAIModel("m", model).stream(HELLO)
+        told = [delta async for delta in model_round.deltas()]
+        assert told[-1] == Delta("text", "Yes.")
+        assert model_round.result().text == "Yes."

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import unwrap
 from typing import Any, cast
 
 from pydantic_ai import exceptions as theirs
@@ -20,6 +21,7 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -43,7 +45,11 @@ UNREADABLE = "(these arguments are no JSON object)"
 """The one argument of a call whose arguments could not be read: the error that names it as unknown explains itself."""
 
 _LATER_STATUS = frozenset({408, 409, 429})
+_REFUSED = 400
 _SERVER_FAULT = 500
+_ALWAYS_SAY_WHY = frozenset({"anthropic", "openai"})
+"""Providers that end each turn with the reason why it ended."""
+_NEEDS_REASON = "openai_chat_streaming_requires_finish_reason"
 
 
 def known_model(model: str | Model) -> Model:
@@ -99,13 +105,25 @@ class PydanticAIModel:
     async def _events(self, transcript: Any) -> AsyncGenerator[ModelResponseStreamEvent | ModelResponse, None]:
         """Iterate over the provider's events, and give the whole response last."""
         messages = model_messages(transcript)
+        if not _streams(self._model):
+            with self._translated():
+                response = await model_request(
+                    self._model, messages, model_settings=self._settings, model_request_parameters=self._parameters
+                )
+            for index, part in enumerate(response.parts):
+                yield PartStartEvent(index=index, part=part)
+            yield response
+            return
         with self._translated():
             async with model_request_stream(
                 self._model, messages, model_settings=self._settings, model_request_parameters=self._parameters
             ) as stream:
                 async for event in stream:
                     yield event
-                yield stream.get()
+                response = stream.get()
+        if _cut_off(self._model, response):
+            raise ModelUnavailableError(f"model {self._name!r} broke off in the middle of its turn (it gave no reason)")
+        yield response
 
     def _turn(self, response: ModelResponse) -> ModelTurn:
         if response.state != "complete":
@@ -140,7 +158,14 @@ class PydanticAIModel:
             yield
         except theirs.ModelAPIError as failed:
             status = failed.status_code if isinstance(failed, theirs.ModelHTTPError) else None
-            later = isinstance(failed, _LATER) or status in _LATER_STATUS or (status or 0) >= _SERVER_FAULT
+            later = (
+                isinstance(failed, _LATER)
+                or status in _LATER_STATUS
+                or (status or 0) >= _SERVER_FAULT
+                # One of no kind came in the middle of an answer that had begun well: the request is right.
+                or type(failed) is theirs.ModelAPIError
+                or (status is not None and status < _REFUSED)
+            )
             code = f" (HTTP status {status})" if status is not None else ""
             what = f"model {self._name!r} gave no turn: {type(failed).__name__}{code}"
             if later:
@@ -207,6 +232,27 @@ def _speaks_json(model: Model, response: Mapping[str, Any]) -> bool:
     except NotImplementedError:  # a router asks each of its models
         return False
     return bool(profile.get("supports_json_schema_output")) and response.get("type") == "object"
+
+
+def _streams(model: Model) -> bool:
+    """Whether a model can give its turn piece by piece; one of a user's own, or a test's, may only give it whole."""
+    if isinstance(model, FunctionModel):
+        return model.stream_function is not None
+    return unwrap(type(model).request_stream) is not unwrap(Model.request_stream)
+
+
+def _cut_off(model: Model, response: ModelResponse) -> bool:
+    """Whether a stream ended before its turn did, in a way that looks like an end: a proxy closed it, for example.
+
+    Of a missing reason pydantic-ai makes "stop", since some servers that speak OpenAI's language never send one. A
+    model of theirs that is used with such a server says so in its profile.
+    """
+    if (response.provider_details or {}).get("finish_reason") or response.finish_reason not in {None, "stop"}:
+        return False
+    try:
+        return model.system in _ALWAYS_SAY_WHY and bool(model.profile.get(_NEEDS_REASON, True))
+    except NotImplementedError:  # a router
+        return False
 
 
 def _arguments(call: ToolCallPart) -> dict[str, Any]:
