@@ -91,6 +91,18 @@ def test_a_cut_off_answer_leaves_the_screen() -> None:
     assert [line for line in out.last.splitlines() if "Half" in line] == []
 
 
+def test_lines_that_come_while_the_spinner_turns_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is being drawn at the moment, in another thread."""
+    monkeypatch.setattr("turnfleet.cli.display.SPINS_PER_SECOND", 10_000)
+    for _ in range(100):
+        out, display = screen(40, 20)
+        with display:
+            display.show(event("tool_call", call_id="c", name="look", arguments={"at": "all of it" * 9}))
+            display.show(event("text_delta", text="This was seen, and it went on with it."))
+            display.show(event("cancelled", reason="enough"))
+        assert max(cell_len(line) for line in out.shown.splitlines()) <= 40
+
+
 @pytest.mark.parametrize("width", [20, 60])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     """Wide characters, emoji and escape codes of a model included; none of the latter is obeyed."""

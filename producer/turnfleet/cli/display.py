@@ -1,5 +1,6 @@
 """Where a story is shown: plain lines for pipes and logs, a live view for a terminal."""
 
+import threading
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
@@ -17,6 +18,7 @@ from turnfleet_kernel.contracts.events import KernelEvent
 WIDTH = 8
 INDENT = 4
 ROWS_BELOW = 3
+SPINS_PER_SECOND = 12
 _STYLES = {"plain": "", "quiet": "dim", "good": "bold green", "bad": "bold red", "asks": "bold yellow"}
 _GLYPHS = {
     "says": "●", "calls": "→", "gives": "←", "waits": "?", "done": "✓", "failed": "✗", "error": "✗",
@@ -74,13 +76,18 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Finished lines scroll up; the turn in the making and what is waited for stay at the bottom."""
+    """Finished lines scroll up; the turn in the making and what is waited for stay at the bottom.
+
+    A thread turns the spinner. rich's own would draw in the middle of what is being printed, over the wrong lines.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
         self._story = Story()
         self._busy = ""
         self._live: Live | None = None
+        self._drawing = threading.RLock()
+        self._put_away = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -90,33 +97,48 @@ class LiveDisplay:
 
     def show(self, event: KernelEvent) -> None:
         """Print what the event completes above the live part, and the rest in it."""
-        for line in self._story.feed(event):
-            self._print(line)
-        self._refresh(self._story.now)
+        with self._drawing:
+            for line in self._story.feed(event):
+                self._print(line)
+            self._refresh(self._story.now)
 
     def note(self, what: str, text: str) -> None:
         """Print one line above the live part."""
-        self._print(Line(what, text, "quiet"))
+        with self._drawing:
+            self._print(Line(what, text, "quiet"))
 
     def busy(self, text: str) -> None:
         """Show a spinner with this text."""
-        self._refresh(text)
+        with self._drawing:
+            self._refresh(text)
 
     def pause(self) -> None:
         """Take the live part away."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        with self._drawing:
+            if self._live is not None:
+                self._put_away.set()
+                self._live.stop()
+                self._live = None
 
     def _refresh(self, text: str) -> None:
         self._busy = text
         if self._live is None:
-            self._live = Live(console=self._console, transient=True, refresh_per_second=12)
+            self._live, self._put_away = (
+                Live(console=self._console, transient=True, auto_refresh=False),
+                threading.Event(),
+            )
             self._live.start()
+            threading.Thread(target=self._spin, args=(self._live, self._put_away), daemon=True).start()
         spinner = Spinner("dots", Text(self._busy, style="dim"))
         speaking = self._story.speaking
         parts = [_laid_out(Line("says", self._end_of(speaking))), spinner] if speaking else [spinner]
         self._live.update(Group(*parts))
+
+    def _spin(self, live: Live, put_away: threading.Event) -> None:
+        while not put_away.wait(1 / SPINS_PER_SECOND):
+            with self._drawing:
+                if not put_away.is_set():
+                    live.refresh()
 
     def _end_of(self, text: str) -> str:
         """Return as much of the end of a text as the screen has room for: there it is being written."""
