@@ -6,17 +6,21 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.redis_server import RedisServer
 
 _names = itertools.count(1)
 
 
 def pytest_configure() -> None:
-    """Hear signals as a program in the foreground does.
+    """Be the same on every machine: on a busy one, and in the background of a shell.
 
-    A shell starts what it puts into the background with these two ignored, and every process that a test starts would
-    inherit that.
+    A shell starts what it puts into the background with these two signals ignored, and every process that a test starts
+    would inherit that.
     """
+    # How long an example takes says how busy the machine is, and nothing of what is tested.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)

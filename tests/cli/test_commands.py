@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli.shared import PLAN, Command, command_for, told
 from support.command_line import run_command
-from support.redis_server import free_port
+from support.ports import free_port
 
 from turnfleet import Fleet
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli.shared import PLAN
 from support.command_line import COMMAND, clean_environment
-from support.redis_server import free_port
+from support.ports import free_port
 
 from turnfleet import Fleet
 from turnfleet.cli.main import cli
@@ -27,7 +27,7 @@ def complete(line: str, folder: Path, url: str, fleet: str) -> tuple[list[str], 
     """
     done = subprocess.run(
         ["bash", "--norc", "-c", script],
-        cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=60, check=True,
+        cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip
     return done.stdout.split(), done.stderr
 

@@ -12,7 +12,7 @@ import pytest
 from cli.shared import PLAN, command_for
 from producer.kit import Stage
 from support.command_line import COMMAND, clean_environment
-from support.redis_server import free_port
+from support.ports import free_port
 
 from turnfleet import Fleet
 from turnfleet.cli.main import cli
@@ -198,7 +198,7 @@ def run_in_bash(line: str, folder: Path, url: str, fleet: str, **more: str) -> s
     turnfleet = f'turnfleet() {{ {" ".join(COMMAND)} "$@"; }}\nset -o pipefail\n'
     environment = clean_environment({"TURNFLEET_REDIS_URL": url, "TURNFLEET_NAME": fleet, **more})
     return subprocess.run(
-        ["bash", "-c", turnfleet + line], cwd=folder, env=environment, capture_output=True, text=True, timeout=60,
+        ["bash", "-c", turnfleet + line], cwd=folder, env=environment, capture_output=True, text=True, timeout=240,
         check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -248,7 +248,7 @@ def test_ctrl_c_while_it_waits_leaves_the_run_alone(redis_url: str, fleet_name: 
         assert process.stdout is not None
         assert process.stdout.readline() == "r1\n"
         process.send_signal(signal.SIGINT)
-        assert (process.wait(30), process.stderr and process.stderr.read().strip()) == (130, "")
+        assert (process.wait(60), process.stderr and process.stderr.read().strip()) == (130, "")
     with Fleet(redis_url, name=fleet_name) as fleet:
         assert fleet.run("r1").status().state == "queued"
 
@@ -268,7 +268,7 @@ def test_ctrl_c_while_python_still_loads_is_silent(
         else:
             pytest.fail(f"{module} was never loaded")
         rest = process.stderr.read()
-        assert process.wait(30) == 130, rest[-2000:]
+        assert process.wait(60) == 130, rest[-2000:]
         assert "Traceback" not in rest
 
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 from cli.shared import PLAN, Command, command_for
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.waiting import eventually
 
 from turnfleet import Fleet, FleetUnavailable, Run
@@ -22,7 +23,7 @@ def _short_glance(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_worker_that_is_said_once(command: Command, fleet: Fleet) -> None:
     """On stderr, so that what a program reads stays the events; then it goes on waiting."""
     run = fleet.enqueue(PLAN, "hello")
-    done = command("tail", run.run_id, "--timeout", "1", "--json")
+    done = command("tail", run.run_id, "--timeout", "2", "--json")
     first, last = done.stderr.splitlines()
     assert (done.exit_code, done.stdout) == (1, "")
     assert first == "queued, and no worker of this fleet is alive: start one; turnfleet doctor says more"
@@ -33,7 +34,7 @@ def test_a_queue_that_nobody_reads_is_named(desk: tuple[Command, Fleet]) -> None
     """A worker is there, and reads another one."""
     command, fleet = desk
     run = fleet.enqueue(PLAN, "hello", queue="nobody")
-    assert "queued on 'nobody', which no live worker reads" in command("tail", run.run_id, "--timeout", "1").stderr
+    assert "queued on 'nobody', which no live worker reads" in command("tail", run.run_id, "--timeout", "2").stderr
     run.cancel()
 
 
@@ -41,7 +42,7 @@ def test_a_run_that_waits_for_people_or_for_its_time_stands_for_no_reason(desk: 
     """Nothing is wrong then, and nothing is said."""
     command, fleet = desk
     asks = fleet.enqueue(PLAN, "pay 20")
-    list(asks.events(until="pause", timeout=30))
+    list(asks.events(until="pause", timeout=60))
     later = fleet.enqueue(PLAN, "hello", countdown=3600)
     for run in (asks, later):
         assert "queued" not in command("tail", run.run_id, "--timeout", "0.5").stderr.replace(run.run_id, "")

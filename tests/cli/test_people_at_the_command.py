@@ -17,7 +17,7 @@ numbers = itertools.count(1)
 def paused(fleet: Fleet, prompt: str) -> Run[str]:
     """Return a run that has paused."""
     run: Run[str] = fleet.enqueue(PLAN, prompt)
-    events = list(run.events(until="pause", timeout=30))
+    events = list(run.events(until="pause", timeout=60))
     assert events[-1].kind in {"approval", "question"}
     return run
 
@@ -52,7 +52,7 @@ def test_approve_and_reject_by_options(desk: Desk) -> None:
                    "--reason", "too much", "--by", "ann", "--role", "finance")  # fmt: skip
     assert (done.exit_code, done.stdout.startswith("2 decided; run")) == (0, True), done.stderr
     assert command("tail", run.run_id).exit_code == 0
-    text = run.result(timeout=30).text
+    text = run.result(timeout=60).text
     assert "paid 20" in text
     assert "too much" in text
 
@@ -66,8 +66,8 @@ def test_edit_and_answer_take_json(desk: Desk) -> None:
     question = told(command("show", asked.run_id, "--json"))["interrupts"][0]
     assert (question["kind"], question["question"]) == ("question", "which colour?")
     assert command("resume", asked.run_id, "--answer", question["id"], '"blue"').exit_code == 0
-    assert "paid 11" in edited.result(timeout=30).text
-    assert "blue" in asked.result(timeout=30).text
+    assert "paid 11" in edited.result(timeout=60).text
+    assert "blue" in asked.result(timeout=60).text
 
 
 def test_what_may_not_be_decided_is_refused_by_exit_code(desk: Desk) -> None:
@@ -115,7 +115,7 @@ def test_resume_on_a_terminal_asks_about_each(desk: Desk, redis_server: RedisSer
     """One may be skipped; then the run stays paused for that one."""
     _, fleet = desk
     run = paused(fleet, "pay 20 30")
-    here = ("--redis", redis_server.url, "--fleet", "desk", "--role", "finance")
+    here = ("--redis", redis_server.url, "--fleet", fleet.name, "--role", "finance")
     with Terminal("resume", run.run_id, *here, folder=tmp_path) as terminal:
         terminal.wait_for(r"1 of 2: may pay be called\?")
         terminal.wait_for(r"skip for now \(s\): ")
@@ -147,7 +147,7 @@ def test_nobody_is_asked_what_they_may_not_decide(desk: Desk, redis_server: Redi
     """Exit code 5 and the option that is missing, in place of a question whose answer would be refused."""
     _, fleet = desk
     run = paused(fleet, "pay 20")
-    here = ("--redis", redis_server.url, "--fleet", "desk")
+    here = ("--redis", redis_server.url, "--fleet", fleet.name)
     with Terminal("resume", run.run_id, *here, folder=tmp_path) as terminal:
         terminal.wait_for("may be decided by finance only: .* --role finance")
         assert terminal.wait() == 5
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_asked_about_again(desk: Desk, redis_server: RedisS
     """The reason is said, the other decisions are kept, and nobody has to begin anew."""
     _, fleet = desk
     run = paused(fleet, "pay 20 30")
-    here = ("--redis", redis_server.url, "--fleet", "desk", "--role", "finance")
+    here = ("--redis", redis_server.url, "--fleet", fleet.name, "--role", "finance")
     with Terminal("resume", run.run_id, *here, folder=tmp_path) as terminal:
         terminal.wait_for(r"skip for now \(s\): ")
         terminal.type("e")

@@ -50,11 +50,11 @@ def shop(desk: tuple[Command, Fleet], redis_server: RedisServer, tmp_path: Path)
         "ticket-1005": "ask x",
     }.items():
         run = fleet.enqueue(PLAN, prompt, run_id=run_id)
-        assert [event.kind for event in run.events(until="pause", timeout=30)][-1] in {"approval", "question", "error"}
+        assert [event.kind for event in run.events(until="pause", timeout=60)][-1] in {"approval", "question", "error"}
     fleet.enqueue(PLAN, "later", run_id="ticket-1003", countdown=600)
     fleet.enqueue(PLAN, "odd", run_id="-odd-", countdown=600)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    here = {"TURNFLEET_REDIS_URL": redis_server.url, "TURNFLEET_NAME": "desk", "PATH": path}
+    here = {"TURNFLEET_REDIS_URL": redis_server.url, "TURNFLEET_NAME": fleet.name, "PATH": path}
     yield clean_environment({**here, "PYTHONPATH": str(ROOT / "tests")})
     for run_id in ("ticket-1001", "ticket-1002", "ticket-1003", "ticket-1004", "ticket-1005", "-odd-"):
         fleet.run(run_id).cancel()
@@ -71,7 +71,7 @@ def test_every_example_runs(shop: dict[str, str], tmp_path: Path) -> None:
         call = "approval:pay-30" if "ticket-1001" in typed else "approval:pay-40"
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {typed.replace('approval:call-1', call)}"],
-            cwd=tmp_path, env=shop, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+            cwd=tmp_path, env=shop, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         judges = {1} if typed.startswith(("turnfleet doctor", "turnfleet preflight")) else set()
         assert done.returncode in {0, *judges}, (typed, done.stdout, done.stderr)
@@ -92,7 +92,7 @@ def test_json_has_the_members_that_help_names(desk: tuple[Command, Fleet], tmp_p
     command, fleet = desk
     (tmp_path / "plan.json").write_text(PLAN.model_dump_json())
     run_id = told(command("enqueue", str(tmp_path / "plan.json"), "hello", "--json"))["run_id"]
-    fleet.run(run_id).result(timeout=30)
+    fleet.run(run_id).result(timeout=60)
     paused = fleet.enqueue(PLAN, "pay 60")
     failed = fleet.enqueue(PLAN, "fail")
     assert [event.kind for event in paused.events(until="pause")][-1] == "approval"
@@ -156,7 +156,7 @@ def test_a_command_of_a_missing_extra_says_what_to_install_whatever_it_is_asked(
 
     def said(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=240, check=False
         )
         return done.returncode, done.stdout + done.stderr
 

@@ -11,7 +11,7 @@ from compose.composition import example_variables
 from compose.machine import Machine
 from support.waiting import eventually
 
-HEALTHY_SECONDS = 60.0
+HEALTHY_SECONDS = 240.0
 StartMachine = Callable[..., Machine]
 
 

@@ -31,7 +31,7 @@ def test_hadolint_has_nothing_to_say() -> None:
         [linter, "--no-color", "--failure-threshold", "style", str(COMPOSE / "Dockerfile")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "")

@@ -25,7 +25,7 @@ ASK_A_PERSON = re.compile(r"turnfleet (resume .*)$", re.MULTILINE)
 def ask_flower(machine: Machine, path: str, login: str | None = None) -> Any:
     """Give what Flower answers to this path."""
     headers = {} if login is None else {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
-    with urlopen(Request(f"http://127.0.0.1:{machine.flower_port}{path}", headers=headers), timeout=10) as answer:
+    with urlopen(Request(f"http://127.0.0.1:{machine.flower_port}{path}", headers=headers), timeout=60) as answer:
         return json.loads(answer.read())
 
 
@@ -75,7 +75,7 @@ def test_a_refund_above_the_limit_waits_for_the_person_whom_the_producer_names(s
     with Fleet(machine.redis_url) as fleet:
         assert (
             fleet.run(produced.stdout.split()[1])
-            .result(timeout=30)
+            .result(timeout=60)
             .text.endswith("Done: refunded 80.00 for order 1001.")
         )
 

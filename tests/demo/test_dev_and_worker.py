@@ -4,12 +4,14 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
+from cli.shared import command_for
 from support.command_line import COMMAND, Terminal, clean_environment, descendants, run_command, still_running
-from support.redis_server import free_port
+from support.ports import free_port
 from support.waiting import eventually
 
 from turnfleet import Fleet, PlanSpec
@@ -35,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 def answers(url: str) -> bool:
     """Whether there is a page at this URL."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as page:  # noqa: S310 - a server of this test
+        with urllib.request.urlopen(url, timeout=60) as page:  # noqa: S310 - a server of this test
             return bool(page.status == 200)
     except OSError:
         return False
@@ -46,20 +48,20 @@ def test_dev_runs_redis_worker_and_flower_until_ctrl_c(folder: Path) -> None:
     """What is printed is enough to enqueue from elsewhere; afterwards nothing is left."""
     port = free_port()
     with Terminal("dev", "--app", "myfleet:registry", "--port", str(port), folder=folder) as terminal:
-        terminal.wait_for(r"(?=redis://127)")
+        terminal.wait_for(r"(?=redis://[\d.:]+/0)")
         url = re.match(r"redis://[\d.:]+/0", terminal.text)
         assert url is not None
         terminal.wait_for("Ctrl-C ends all of it and forgets its runs")
         with Fleet(url.group(), name="default") as fleet:
-            outcome = fleet.enqueue(PlanSpec(name="hi", model="echo"), "hi").result(timeout=30)
+            outcome = fleet.enqueue(PlanSpec(name="hi", model="echo"), "hi").result(timeout=60)
         assert outcome.text == "hello from my fleet"
-        assert eventually(lambda: answers(f"http://127.0.0.1:{port}/metrics"), timeout=30)
+        assert eventually(lambda: answers(f"http://127.0.0.1:{port}/metrics"))
         started = descendants(terminal.process.pid)
         assert len(started) >= 3
         terminal.press_ctrl_c()
-        assert terminal.wait(timeout=30) == 130
+        assert terminal.wait() == 130
     assert any("flower" in command for command in started.values())
-    assert eventually(lambda: not still_running(started), timeout=5), started
+    assert eventually(lambda: not still_running(started)), started
 
 
 def test_worker_takes_this_process_and_serves(folder: Path, redis_url: str, fleet_name: str) -> None:
@@ -71,12 +73,12 @@ def test_worker_takes_this_process_and_serves(folder: Path, redis_url: str, flee
         Fleet(redis_url, name=fleet_name) as fleet,
     ):
         try:
-            (announced,) = eventually(fleet.workers, timeout=40)
+            (announced,) = eventually(fleet.workers)
             assert announced["worker"].endswith(f":{worker.pid}")
-            outcome = fleet.enqueue(PlanSpec(name="hi", model="echo"), "hi").result(timeout=30)
+            outcome = fleet.enqueue(PlanSpec(name="hi", model="echo"), "hi").result(timeout=60)
             assert outcome.text == "hello from my fleet"
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(30) == 0
+            assert worker.wait(60) == 0
         finally:
             worker.kill()
 
@@ -93,11 +95,14 @@ def test_worker_takes_this_process_and_serves(folder: Path, redis_url: str, flee
     ],
 )
 def test_a_registry_that_cannot_be_loaded_is_told_before_anything_starts(
-    folder: Path, name: str, app: str, reason: str
+    folder: Path, name: str, app: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 2 with the reason; no traceback."""
-    done = run_command(name, "--app", app, folder=folder)
-    assert (done.returncode, done.stdout) == (2, "")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = command_for("redis://127.0.0.1:1/0", "x")(name, "--app", app)
+    sys.modules.pop("myfleet", None)  # another test's is another file
+    assert (done.exit_code, done.stdout) == (2, "")
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import redis
 from support.command_line import command_of
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.waiting import eventually
 
 from turnfleet_worker.local import embedded
@@ -158,7 +159,7 @@ def test_children_do_not_outlive_a_command_that_is_killed(tmp_path: Path) -> Non
         from turnfleet_worker.local.processes import Children
         from turnfleet_worker.local.signals import Signals
         with Signals() as signals, Children(signals) as children:
-            child = children.start("sleeper", ["sleep", "60"], log=Path(sys.argv[1]))
+            child = children.start("sleeper", ["sleep", "600"], log=Path(sys.argv[1]))
             print(child.process.pid, flush=True)
             sys.stdin.read()
         """
@@ -169,7 +170,7 @@ def test_children_do_not_outlive_a_command_that_is_killed(tmp_path: Path) -> Non
         assert owner.stdout is not None
         child = int(owner.stdout.readline())
         # Only now it is what it was started as: before, it would notice by itself that its parent is gone.
-        eventually(lambda: command_of(child) == "sleep 60")
+        eventually(lambda: command_of(child) == "sleep 600")
         owner.kill()
-    ended = subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=20, check=False)
+    ended = subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=240, check=False)
     assert ended.returncode == 0

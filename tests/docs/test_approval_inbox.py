@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.pages import Shop
-from support.redis_server import free_port
+from support.ports import free_port
 from support.waiting import eventually
 
 from turnfleet import Fleet
@@ -24,9 +24,13 @@ def test_the_page_from_the_fleet_to_two_decisions(tmp_path: Path, own_redis_url:
         "docs/how-to/approval-inbox.md", tmp_path, redis_url=own_redis_url, addresses={"8000": str(port)}
     ) as shop:
         shop.write("myfleet.py", "inbox.py")
-        with shop.running("worker"), shop.running("server"), httpx.Client(base_url=f"http://127.0.0.1:{port}") as web:
+        with (
+            shop.running("worker"),
+            shop.running("server"),
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as web,
+        ):
             shop.python("enqueue.py")
-            eventually(lambda: _cards(web, ALICE) == 2, 40, what="two cards")
+            eventually(lambda: _cards(web, ALICE) == 2, what="two cards")
             refund, question = _form(web, ALICE, "ticket-1"), _form(web, BOB, "ticket-2")
             assert _cards(web, BOB) == 1
             assert web.get("/", auth=("alice", "wrong")).status_code == 401
@@ -41,8 +45,8 @@ def test_the_page_from_the_fleet_to_two_decisions(tmp_path: Path, own_redis_url:
             answer = {**question, "decision": "answer", "text": "12 Main Street"}
             assert web.post("/decide", auth=BOB, data=answer).status_code == 303
             with Fleet(own_redis_url) as fleet:
-                assert fleet.run("ticket-1").result(timeout=30).text == "Refunded."
-                assert fleet.run("ticket-2").result(timeout=30).tool_outcomes[0].value == "12 Main Street"
+                assert fleet.run("ticket-1").result(timeout=60).text == "Refunded."
+                assert fleet.run("ticket-2").result(timeout=60).tool_outcomes[0].value == "12 Main Street"
 
 
 def _cards(web: httpx.Client, who: tuple[str, str]) -> int:

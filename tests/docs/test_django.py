@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.pages import Shop
-from support.redis_server import free_port
+from support.ports import free_port
 from support.waiting import eventually
 
 from turnfleet import Fleet
@@ -21,15 +21,15 @@ def test_the_page_from_a_form_to_a_refund(tmp_path: Path, own_redis_url: str) ->
         shop.shell("set up")
         with shop.running("worker"), shop.running("server"):
             base = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=base) as alice, httpx.Client(base_url=base) as bob:
-                eventually(lambda: _log_in(alice, "alice"), 40, what="the site")
+            with httpx.Client(base_url=base, timeout=60) as alice, httpx.Client(base_url=base, timeout=60) as bob:
+                eventually(lambda: _log_in(alice, "alice"), what="the site")
                 assert _log_in(bob, "bob")
-                assert httpx.get(f"{base}/runs/ticket-7").status_code == 302
+                assert httpx.get(f"{base}/runs/ticket-7", timeout=60).status_code == 302
                 assert alice.get("/runs/ticket-7").status_code == 404
                 for _ in range(2):
                     asked = _post(alice, "/tickets/7/refund", complaint="Order 1001 arrived broken.")
                     assert (asked.status_code, asked.json()) == (202, {"run": "ticket-7"})
-                state = eventually(lambda: (said := alice.get("/runs/ticket-7").json())["waiting"] and said, 40)
+                state = eventually(lambda: (said := alice.get("/runs/ticket-7").json())["waiting"] and said)
                 assert state["state"] == "paused"
                 waiting = state["waiting"][0]
                 assert waiting["arguments"] == {"order_id": "1001", "amount": 80.0}
@@ -39,7 +39,7 @@ def test_the_page_from_a_form_to_a_refund(tmp_path: Path, own_redis_url: str) ->
                 assert _post(alice, where, decision="approve", **what).json() == {"state": "queued"}
                 assert _post(alice, where, decision="reject", **what).status_code == 409
             with Fleet(own_redis_url) as fleet:
-                assert fleet.run("ticket-7").result(timeout=30).text == "Refunded."
+                assert fleet.run("ticket-7").result(timeout=60).text == "Refunded."
 
 
 def _log_in(web: httpx.Client, name: str) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import httpx
@@ -11,7 +10,8 @@ import pytest
 import redis
 from support.browser import browser
 from support.pages import Shop
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.waiting import eventually
 
 from turnfleet import Approve, Fleet
@@ -53,13 +53,18 @@ def test_the_page_from_the_fleet_to_a_reader_that_comes_back(tmp_path: Path, own
     ) as shop:
         shop.write("myfleet.py", "service.py", "listen.py")
         with shop.running("worker"), shop.running("server"):
-            eventually(lambda: _answers(port), 40, what="the service")
+            eventually(lambda: _answers(port), what="the service")
             shop.shell("first reading")
             shop.shell("approval")
             shop.shell("second reading")
-            assert httpx.put(f"http://127.0.0.1:{port}/letters/letter-1", json={"wish": "Another."}).status_code == 409
-            assert httpx.get(f"http://127.0.0.1:{port}/letters/letter-2/events").status_code == 404
-            assert httpx.get(f"http://127.0.0.1:{port}/letters/no letter/events").status_code == 404
+            assert (
+                httpx.put(
+                    f"http://127.0.0.1:{port}/letters/letter-1", json={"wish": "Another."}, timeout=60
+                ).status_code
+                == 409
+            )
+            assert httpx.get(f"http://127.0.0.1:{port}/letters/letter-2/events", timeout=60).status_code == 404
+            assert httpx.get(f"http://127.0.0.1:{port}/letters/no letter/events", timeout=60).status_code == 404
 
 
 @pytest.mark.slow
@@ -80,7 +85,7 @@ def test_a_browser_comes_back_after_the_service_was_away(tmp_path: Path, own_red
         with shop.running("worker"), Fleet(own_redis_url) as fleet:
             run = fleet.run("letter-1")
             with shop.running("server"):
-                eventually(lambda: _answers(port), 40, what="the service")
+                eventually(lambda: _answers(port), what="the service")
                 _put(port, "letter-1")
                 window.open(f"http://127.0.0.1:{port}/?letter=letter-1")
                 window.wait_for("May it send this? Dear Ada, good morning!")
@@ -106,7 +111,7 @@ def test_200_clients_that_go_away_at_once_leave_nothing_and_cancel_nothing(
         shop.write("myfleet.py", "service.py")
         (tmp_path / "counting.py").write_text(COUNTING)
         with shop.running("worker"), shop.running("server"), redis.Redis.from_url(own_redis.url) as server:
-            eventually(lambda: _answers(port), 40, what="the service")
+            eventually(lambda: _answers(port), what="the service")
             _put(port, "letter-1")
             with Fleet(own_redis.url) as fleet:
                 run = fleet.run("letter-1")
@@ -115,10 +120,13 @@ def test_200_clients_that_go_away_at_once_leave_nothing_and_cancel_nothing(
                 eventually(lambda: _subscriptions(server) == 0, what="the end of the one subscription")
                 before = _count(port, server)
                 asyncio.run(_come_and_go(port, CLIENTS))
-                eventually(lambda: _count(port, server) == before, what=f"what there was before, {before}")
+                eventually(
+                    lambda: all(count <= before[name] for name, count in _count(port, server).items()),
+                    what=f"no more than there was before, {before}",
+                )
                 assert run.status().state == "paused"
                 run.resume({run.interrupts()[0].id: Approve()})
-                assert run.result(timeout=30).text == "It is on its way to Ada."
+                assert run.result(timeout=60).text == "It is on its way to Ada."
 
 
 async def _come_and_go(port: int, clients: int) -> None:
@@ -138,7 +146,7 @@ async def _open(port: int) -> asyncio.StreamWriter:
 
 
 def _tasks(port: int) -> int:
-    with urlopen(f"http://127.0.0.1:{port}/tasks", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/tasks", timeout=60) as answer:
         tasks: int = json.load(answer)
     return tasks
 
@@ -158,9 +166,9 @@ def _count(port: int, server: "redis.Redis") -> dict[str, int]:
 
 def _answers(port: int) -> bool:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=10):
+        with urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=60):
             return True
-    except (URLError, ConnectionError):
+    except OSError:
         return False
 
 
@@ -168,5 +176,5 @@ def _put(port: int, letter: str) -> None:
     body = json.dumps({"wish": "Wish Ada a good morning."}).encode()
     headers = {"Content-Type": "application/json"}
     address = f"http://127.0.0.1:{port}/letters/{letter}"
-    with urlopen(Request(address, body, headers, method="PUT"), timeout=10) as answer:
+    with urlopen(Request(address, body, headers, method="PUT"), timeout=60) as answer:
         assert answer.status == 202

@@ -6,12 +6,12 @@ from urllib.request import urlopen
 
 import pytest
 from support.pages import ROOT, Shop, prints
-from support.redis_server import free_port
+from support.ports import free_port
 from support.waiting import eventually
 
 from turnfleet import Approve, Fleet, FleetUnavailable
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 def test_the_tutorial_from_a_redis_to_flower(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def _follow(shop: Shop, port: int) -> None:
     with shop.running("worker"):
         shop.shell("enqueue")
         with shop.running("tail") as tail:
-            eventually(lambda: "order_id=1002" in tail.log, 40, what="the second look-up")
+            eventually(lambda: "order_id=1002" in tail.log, what="the second look-up")
             shop.shell("kill")
             with shop.running("another worker"):
-                eventually(lambda: tail.process.poll() is not None, 40, what="the end of the tail")
+                eventually(lambda: tail.process.poll() is not None, what="the end of the tail")
                 shown = shop.shown("what the tail shows")
                 assert prints(shown, tail.log), tail.log
                 assert "refund order_id=1002 amount=80.0" in shop.shell("inbox")
@@ -81,15 +81,15 @@ def _look_at_it_in_flower(shop: Shop, port: int) -> None:
     """Flower is started last, as the page has it: it knows of no earlier run."""
     with shop.running("flower"):
         site = next(word for word in shop.code("flower").split() if word.startswith("--port=")).removeprefix("--port=")
-        eventually(lambda: _page(f"http://127.0.0.1:{site}/healthcheck"), 40, what="Flower")
+        eventually(lambda: _page(f"http://127.0.0.1:{site}/healthcheck"), what="Flower")
         shop.shell("another run")
         search = f"http://127.0.0.1:{site}/api/tasks?search=ticket-"
-        seen = eventually(lambda: _page(search), 40, what="the run in Flower")
+        seen = eventually(lambda: _page(search), what="the run in Flower")
         assert b"ticket-8" in seen
         with Fleet(f"redis://localhost:{port}/0") as fleet:
-            interrupts = eventually(fleet.run("ticket-8").interrupts, 40, what="the pause")
+            interrupts = eventually(fleet.run("ticket-8").interrupts, what="the pause")
             fleet.run("ticket-8").resume({each.id: Approve() for each in interrupts}, roles=("finance",))
-        eventually(lambda: b"ticket-8:2" in _page(search), 40, what="what came after the pause")
+        eventually(lambda: b"ticket-8:2" in _page(search), what="what came after the pause")
         assert b"ticket-7" not in _page(search)
 
 
@@ -116,4 +116,4 @@ def test_what_the_tutorial_installs_is_what_it_uses(tmp_path: Path) -> None:
 def _run(folder: Path, *command: str) -> None:
     """Run a command of the environment that was just made."""
     program, *arguments = command
-    subprocess.run([folder / ".venv" / "bin" / program, *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run([folder / ".venv" / "bin" / program, *arguments], check=True, capture_output=True, timeout=240)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 import yaml
 from support.pages import ROOT, Shop
-from support.redis_server import free_port
+from support.ports import free_port
 from support.scraping import Scrape, scrape
 from support.waiting import eventually
 
@@ -27,9 +27,9 @@ def fleet_of_the_page(folder: Path, redis_url: str) -> Iterator[tuple[Shop, str]
         shop.write("myfleet.py", "prometheus.yml", "alerts.yml")
         with shop.running("flower"):
             # Flower forgets nothing of what it heard, and hears nothing of what was before it.
-            eventually(lambda: refuses(flower), 60, what="Flower asks for its password")
+            eventually(lambda: refuses(flower), what="Flower asks for its password")
             with shop.running("worker"):
-                eventually(lambda: serves(metrics), 60, what="the worker's metrics")
+                eventually(lambda: serves(metrics), what="the worker's metrics")
                 yield shop, f"127.0.0.1:{metrics}"
 
 
@@ -37,18 +37,18 @@ def serves(port: int) -> bool:
     """Say whether a worker answers with its metrics."""
     try:
         return bool(scrape(f"127.0.0.1:{port}").families)
-    except (URLError, ConnectionError):
+    except OSError:
         return False
 
 
 def refuses(port: int) -> bool:
     """Say whether Flower is there and lets nobody in without a password."""
     try:
-        urlopen(f"http://127.0.0.1:{port}/api/tasks", timeout=5).close()
+        urlopen(f"http://127.0.0.1:{port}/api/tasks", timeout=60).close()
     except HTTPError as error:
         error.close()
         return error.code == 401
-    except (URLError, ConnectionError):
+    except OSError:
         return False
     return False
 
@@ -60,7 +60,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, own_redis_url: str) -> None:
         done = shop.python("enqueue.py")
         assert "Your money is on its way." in done
         assert "the provider does not answer" in done
-        eventually(lambda: found(shop), 30, what="the page's output of find.py")
+        eventually(lambda: found(shop), what="the page's output of find.py")
         shop.python("where.py")
         shop.python("scrape.py")
         # The worker that sweeps tells of the fleet, a moment after its start.

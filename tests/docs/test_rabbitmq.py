@@ -15,7 +15,7 @@ BROKER = os.environ.get("TURNFLEET_TEST_AMQP_URL", SHOWN)
 def test_the_page_from_a_fleet_to_an_answer(tmp_path: Path, own_redis_url: str) -> None:
     """The fleet's name is the test's own, since the broker is shared; its queue is deleted afterwards."""
     name = f"warren{os.getpid()}"
-    with Connection(BROKER, connect_timeout=2) as connection:
+    with Connection(BROKER, connect_timeout=10) as connection:
         try:
             connection.ensure_connection(max_retries=1)
         except OSError as error:

@@ -32,7 +32,7 @@ def test_signing_from_the_key_to_a_foreign_client(tmp_path: Path, own_redis_url:
             with Fleet(own_redis_url, signing=SigningKeys.from_text(key)) as fleet:
                 run = fleet.run("from-afar")
                 _until_known(fleet)
-                assert list(run.events(until="pause", timeout=20))[-1].kind == "approval"
+                assert list(run.events(until="pause", timeout=60))[-1].kind == "approval"
                 assert run.status().tenant == "acme"
                 # Workers announce their counts with their heartbeats.
                 eventually(lambda: fleet.workers()[0]["counts"].get("claimed", 0) >= 2, what="two claims in the counts")

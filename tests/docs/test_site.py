@@ -21,7 +21,7 @@ def test_the_site_builds_strictly_and_works_without_the_web(tmp_path: Path) -> N
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr

@@ -18,7 +18,7 @@ def test_spans_and_log_lines_are_as_shown(tmp_path: Path, own_redis_url: str) ->
             with shop.running(worker) as running:
                 shop.python("ask.py")
                 if worker == "worker":
-                    eventually(lambda log=running: "CONSUMER" in log.log, 30)  # type: ignore[misc]
+                    eventually(lambda log=running: "CONSUMER" in log.log)  # type: ignore[misc]
             assert prints(shown, running.log), f"{worker}: the page shows\n{shown}\nand it prints\n{running.log}"
             if worker == "worker":
                 line = next(line for line in running.log.splitlines() if "looked up" in line)

@@ -16,11 +16,11 @@ def test_from_a_hasty_build_to_one_that_goes_on(tmp_path: Path, own_redis_url: s
     with Shop("docs/how-to/upgrading.md", tmp_path, redis_url=own_redis_url) as shop, Fleet(own_redis_url) as fleet:
         shop.write("myfleet.py", "hasty/myfleet.py", "next/myfleet.py")
         with shop.running("the deployed worker"):
-            eventually(fleet.workers, 40, what="a worker")
+            eventually(fleet.workers, what="a worker")
             shop.python("enqueue.py")
             shop.shell("preflight of the hasty build")
             shop.shell("preflight of the next build")
         with shop.running("the new worker"):
-            eventually(fleet.workers, 40, what="the new worker")
+            eventually(fleet.workers, what="the new worker")
             shop.shell("approve")
             shop.python("result.py")

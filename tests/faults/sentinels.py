@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import redis
 from support.certificates import HOST, Authority, as_arguments
-from support.redis_server import RedisServer, free_port, server_binary
+from support.ports import free_port
+from support.redis_server import RedisServer, server_binary
 from support.waiting import eventually
 
 SERVICE = "shop"
@@ -75,7 +76,7 @@ class SentinelPair:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(process.wait, 20)
             stack.callback(process.kill)
-            eventually(self._complete, 30, what="the sentinel knows the replica, and that is in step")
+            eventually(self._complete, what="the sentinel knows the replica, and that is in step")
             self._stack = stack.pop_all()
         return self
 

@@ -66,7 +66,7 @@ class Site:
 
     def insist(self, run_id: str, **options: Any) -> Run[Any]:
         """Enqueue as a careful producer does: under an id of its own, again until it was heard."""
-        return eventually(lambda: self._try_to_enqueue(run_id, options), 60, what=f"run {run_id} is enqueued")
+        return eventually(lambda: self._try_to_enqueue(run_id, options), what=f"run {run_id} is enqueued")
 
     def _try_to_enqueue(self, run_id: str, options: dict[str, Any]) -> Run[Any] | None:
         try:
@@ -74,15 +74,15 @@ class Site:
         except FleetUnavailable:
             return None
 
-    def check(self, runs: Sequence[Run[Any]], *, timeout: float = 60) -> None:
+    def check(self, runs: Sequence[Run[Any]], *, timeout: float = 120, effects: Sequence[str] = EFFECTS) -> None:
         """Assert that each run ended as planned, each effect once, one stream each, and that every worker lives."""
         for run in runs:
             assert run.result(timeout=timeout).text == "all done"
-            check_stream(list(run.events(timeout=10)))
+            check_stream(list(run.events(timeout=60)))
         names = {run.run_id for run in runs}
         done = (mark for mark in self.marks() if not mark.startswith("model:") and mark.split(":")[1] in names)
         made = Counter(done)
-        meant = Counter(effect.format(name) for name in names for effect in EFFECTS)
+        meant = Counter(effect.format(name) for name in names for effect in effects)
         surplus, missing = dict(made - meant), dict(meant - made)
         states = {run.run_id: (run.status().attempts, run.status().losses) for run in runs}
         assert (surplus, missing) == ({}, {}), (surplus, missing, states, [worker.log for worker in self.workers])

@@ -17,7 +17,7 @@ from fleet.conftest import call, steps
 from fleet.helpers import check_stream
 from kombu import Connection
 from support.redis_server import RedisServer
-from support.waiting import eventually
+from support.waiting import GLANCE_SECONDS, eventually
 
 from turnfleet import RunPaused
 
@@ -26,12 +26,11 @@ from turnfleet import RunPaused
 def test_a_run_longer_than_the_visibility_timeout_starts_once(site: Site) -> None:
     """3 s of visibility, a run of 12 s, three live workers: acknowledged at its claim, no other gets it."""
     for _ in range(3):
-        site.worker()
+        site.worker(env={"REOFFER": "3600"})
     run = site.enqueue(prompt=steps([call("nap", seconds=12)], "all done"))
     assert run.result(timeout=40).text == "all done"
     assert (len(site.marks("nap:")), len(site.marks("model:"))) == (1, 2)
-    status = run.status()
-    assert (status.attempts, [worker.log.count("received") for worker in site.workers].count(0)) == (1, 2)
+    assert (run.status().attempts, [worker.log.count("received") for worker in site.workers].count(0)) == (1, 2)
 
 
 def test_a_producer_that_dies_before_it_publishes_has_enqueued(
@@ -48,7 +47,7 @@ def test_a_producer_that_dies_before_it_publishes_has_enqueued(
         Fleet({own_redis.url!r}, name={fleet_name!r}).enqueue(plan, sys.argv[1], run_id="orphan")
     """
     prompt = steps([call("note", text="x")], "all done")
-    producer = subprocess.run([sys.executable, "-c", textwrap.dedent(program), prompt], timeout=60, check=False)
+    producer = subprocess.run([sys.executable, "-c", textwrap.dedent(program), prompt], timeout=240, check=False)
     assert producer.returncode == -signal.SIGKILL
     run = site.fleet.run("orphan")
     assert run.status().state == "queued"
@@ -60,20 +59,23 @@ def test_a_producer_that_dies_before_it_publishes_has_enqueued(
     site.worker(env={"REOFFER": "0.5"})
     assert run.result(timeout=40).text == "all done"
     assert site.marks("note:") == ["note:orphan:call-0-0"]
-    check_stream(list(run.events(timeout=5)))
+    check_stream(list(run.events(timeout=60)))
 
 
 @pytest.mark.slow
 def test_an_eta_beyond_the_visibility_timeout_is_published_once_when_due(site: Site, own_redis: RedisServer) -> None:
     """It waits in the record, not in a worker's memory: nothing is on the broker before, one message at its time."""
-    site.worker()
-    run = site.enqueue(countdown=9)
+    site.worker(env={"REOFFER": "3600"})
+    due = time.monotonic() + 5
+    run = site.enqueue(countdown=5)
     with redis.Redis.from_url(own_redis.url) as client:
-        limit = time.monotonic() + 7
-        while time.monotonic() < limit:
+        while True:
             names = [key for key in client.keys(f"turnfleet.{site.name}*") if client.type(key) == b"list"]
-            assert (names, site.marks()) == ([], [])
-            time.sleep(0.2)
+            seen = (names, site.marks())
+            if time.monotonic() >= due:
+                break
+            assert seen == ([], [])
+            time.sleep(GLANCE_SECONDS)
     site.check([run])
     assert (run.status().attempts, site.workers[0].log.count("received")) == (1, 1)
 
@@ -94,7 +96,7 @@ def test_priority_9_overtakes_0_on_rabbitmq(own_redis: RedisServer, fleet_name: 
     """The same with the messages on RabbitMQ, in queues of this test's own; the runs stay on Redis."""
     url = os.environ.get("TURNFLEET_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
     name = f"{fleet_name}-{os.getpid()}"
-    with Connection(url, connect_timeout=3) as connection:
+    with Connection(url, connect_timeout=10) as connection:
         try:
             connection.connect()
         except (OSError, AMQPError) as error:
@@ -118,11 +120,14 @@ def test_the_kill_of_a_worker_between_pop_and_claim_costs_no_run(site: Site) -> 
     worker.kill()
     site.workers.clear()
     site.worker(env={"REOFFER": "1"})
-    states = []
+    states = {}
     for run in runs:
         with contextlib.suppress(RunPaused):
             run.result(timeout=60)
-        states.append(run.status().state)
+        states[run.run_id] = run.status().state
     # What the killed worker had in its hands is asked about, at most as many as it had slots.
-    assert (states.count("completed") >= 10, set(states) <= {"completed", "paused"}) == (True, True)
-    assert len(site.marks("nap:")) == len(runs)
+    done = {run_id for run_id, state in states.items() if state == "completed"}
+    assert (len(done) >= 10, set(states.values()) <= {"completed", "paused"}) == (True, True)
+    napped = [mark.split(":")[1] for mark in site.marks("nap:")]
+    # One that was killed between the note that its call begins and the call itself has not napped.
+    assert (len(napped), done <= set(napped)) == (len(set(napped)), True)

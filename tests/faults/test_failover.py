@@ -28,9 +28,9 @@ def test_a_fleet_follows_its_master(pair: SentinelPair, fleet_name: str) -> None
         runs = [site.insist(f"r{each}") for each in range(20)]
         eventually(lambda: len(site.marks("nap:")) >= 6)
         pair.master.kill()
-        eventually(pair.promoted, 30, what="the replica is promoted")
+        eventually(pair.promoted, what="the replica is promoted")
         runs += [site.insist(f"later{each}") for each in range(4)]
-        site.check(runs, timeout=90)
+        site.check(runs, timeout=180)
         # A run whose last write was lost with the master is let go by its worker and taken again, from its journal.
         assert max(run.status().attempts for run in runs) <= 2
 

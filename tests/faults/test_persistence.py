@@ -40,7 +40,7 @@ def test_without_persistence_a_restart_forgets_and_nobody_makes_anything_up(flee
             server.restart()
             with pytest.raises(UnknownRun):
                 eventually(gone.status)
-            eventually(lambda: [each["in_flight"] for each in site.fleet.workers()] == [0], 20)
+            eventually(lambda: [each["in_flight"] for each in site.fleet.workers()] == [0])
             assert (site.marks("note:"), worker.running) == ([], True)
             assert site.insist("again").result(timeout=40).text == "all done"
     finally:

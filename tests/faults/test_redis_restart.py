@@ -46,7 +46,7 @@ def test_a_server_that_restarts_costs_no_run_and_no_effect(
 def enqueue_in_vain(site: Site) -> None:
     """Assert that a producer is told in time, by name, that its run may have got in: it then asks again."""
     with ThreadPoolExecutor(1) as thread, pytest.raises(FleetUnavailable) as refused:
-        thread.submit(site.enqueue, run_id="in-vain").result(timeout=10)
+        thread.submit(site.enqueue, run_id="in-vain").result(timeout=60)
     assert (refused.value.run_id, refused.value.maybe_enqueued) == ("in-vain", True)
 
 
@@ -69,13 +69,9 @@ def away(site: Site, server: RedisServer, seconds: float) -> None:
     server.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("outage", "seconds"),
-    [
-        pytest.param(freeze, 10, id="10 s frozen"),
-        pytest.param(freeze, 30, id="30 s frozen", marks=pytest.mark.slow),
-        pytest.param(away, 30, id="30 s away", marks=pytest.mark.slow),
-    ],
+    ("outage", "seconds"), [pytest.param(freeze, 30, id="30 s frozen"), pytest.param(away, 30, id="30 s away")]
 )
 def test_runs_outlive_an_outage_of_many_leases(
     site: Site, own_redis: RedisServer, outage: Callable[[Site, RedisServer, float], None], seconds: float
@@ -86,7 +82,7 @@ def test_runs_outlive_an_outage_of_many_leases(
     runs = [site.insist(f"r{each}") for each in range(12)]
     eventually(lambda: len(site.marks("nap:")) >= 6)
     outage(site, own_redis, seconds)
-    site.check(runs, timeout=90)
+    site.check(runs, timeout=180)
     assert {run.status().attempts for run in runs} == {1}
     assert site.insist("in-vain").run_id == "in-vain"
 

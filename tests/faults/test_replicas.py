@@ -31,8 +31,8 @@ def replica(own_redis: RedisServer) -> Iterator[RedisServer]:
                 state = client.info()
                 return state["master_link_status"] == "up" and not state["aof_rewrite_in_progress"]
 
-            eventually(at_rest, 30, what="the replica is in step")
-            eventually(lambda: master.wait(1, 1_000) == 1, 30, what="the replica confirms writes")
+            eventually(at_rest, what="the replica is in step")
+            eventually(lambda: master.wait(1, 1_000) == 1, what="the replica confirms writes")
             master.config_resetstat()
         yield server
     finally:
@@ -53,8 +53,12 @@ async def waits(bench: Bench) -> int:
     return int(stats.get("cmdstat_wait", {}).get("calls", 0))
 
 
-async def test_starts_receipts_and_decisions_wait_and_nothing_else_does(bench: Bench, replica: RedisServer) -> None:
+async def test_starts_receipts_and_decisions_wait_and_nothing_else_does(
+    bench: Bench, replica: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first durable command also asks whether there is a replica; from then on each one waits."""
+    # On a busy machine a replica in the best of health may need longer than half a second.
+    monkeypatch.setattr("turnfleet.store.replicas._WAIT", ("WAIT", 1, 60_000))
     claim = await bench.running()
     await bench(commands.step(bench.keys, claim, seq=1, entries=[{"k": "start"}], starts_effect=True))
     seen = [await waits(bench)]

@@ -13,6 +13,8 @@ from support.worker_process import WorkerProcess
 from turnfleet import Fleet, PlanSpec
 
 StartWorker = Callable[..., WorkerProcess]
+SHORT_LEASE = {"LEASE_SECONDS": "3"}
+"""The environment of workers whose leases a test waits for."""
 
 PLAN = PlanSpec(
     name="planned",
@@ -59,12 +61,13 @@ def start_worker(redis_url: str, fleet_name: str) -> Iterator[StartWorker]:
 
 @pytest.fixture
 def marks(client: redis.Redis, fleet_name: str) -> Callable[[str], list[str]]:
-    """Give a function that lists the marks that models and tools left, those beginning with a text."""
+    """Give a function that lists the marks that models and tools leave from now on, those beginning with a text."""
+    before = client.llen(f"marks:{fleet_name}")
 
     def read(beginning: str = "") -> list[str]:
         every = [
             str(mark, "utf-8") if isinstance(mark, bytes) else mark
-            for mark in client.lrange(f"marks:{fleet_name}", 0, -1)
+            for mark in client.lrange(f"marks:{fleet_name}", before, -1)
         ]
         return [mark for mark in every if mark.startswith(beginning)]
 

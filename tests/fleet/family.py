@@ -1,6 +1,6 @@
 """The planned fleet with a helper to delegate to; the helper does what its prompt spells out, too."""
 
-from fleet.planned import NAME, URL, registry
+from fleet.planned import LEASE, NAME, URL, registry
 
 from turnfleet_kernel import PlanSpec
 from turnfleet_worker import WorkerSettings, create_app
@@ -11,6 +11,6 @@ app = create_app(
     URL,
     name=NAME,
     settings=WorkerSettings(
-        lease_seconds=2, heartbeat_seconds=0.4, sweep_seconds=0.4, reoffer_after_seconds=4, drain_seconds=5
+        lease_seconds=LEASE, heartbeat_seconds=0.4, sweep_seconds=0.4, reoffer_after_seconds=4, drain_seconds=5
     ),
 )

@@ -1,8 +1,8 @@
-"""The planned fleet with leases short enough to watch, and drains as long as the test says."""
+"""The planned fleet with drains as long as the test says."""
 
 import os
 
-from fleet.planned import NAME, URL, registry
+from fleet.planned import LEASE, NAME, URL, registry
 
 from turnfleet_worker import WorkerSettings, create_app
 
@@ -11,7 +11,7 @@ app = create_app(
     URL,
     name=NAME,
     settings=WorkerSettings(
-        lease_seconds=2,
+        lease_seconds=LEASE,
         heartbeat_seconds=0.4,
         sweep_seconds=0.4,
         reoffer_after_seconds=4,

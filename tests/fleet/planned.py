@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import redis
 import redis.asyncio
 
 from turnfleet_kernel import Delta, ModelTurn, ToolRequest, UsageDelta, current_run_identity
@@ -22,6 +23,7 @@ from turnfleet_worker import Registry, Reject, ToolContext, WorkerSettings, crea
 URL = os.environ["TURNFLEET_REDIS_URL"]
 NAME = os.environ["TURNFLEET_NAME"]
 REOFFER = float(os.environ.get("PLANNED_REOFFER", "4"))  # seconds until the sweep takes a message for lost
+LEASE = float(os.environ.get("LEASE_SECONDS", "30"))  # longer than any machine stands still; short where one is to end
 registry = Registry()
 
 
@@ -111,10 +113,12 @@ async def dawdle(seconds: float) -> str:
 
 
 @registry.tool
-async def block(context: ToolContext, seconds: float) -> str:
-    """Block the worker's event loop, as no tool should."""
+async def block(context: ToolContext, key: str) -> str:
+    """Block the worker's event loop for a while, and until the test lets it go, as no tool should."""
     await mark(f"block:{context.run_id}:{context.call_id}")
-    time.sleep(seconds)  # noqa: ASYNC251 - it is what this tool is for
+    time.sleep(1.5)  # noqa: ASYNC251 - it is what this tool is for
+    with redis.Redis.from_url(URL, socket_timeout=None) as client:
+        client.blmove(key, key, 60, "LEFT", "LEFT")
     return "sorry"
 
 
@@ -146,7 +150,7 @@ def broken() -> str:
 
 
 settings = WorkerSettings(
-    lease_seconds=3,
+    lease_seconds=LEASE,
     heartbeat_seconds=0.5,
     sweep_seconds=0.5,
     reoffer_after_seconds=REOFFER,

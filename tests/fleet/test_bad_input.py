@@ -24,14 +24,14 @@ def test_an_unknown_run_is_named(fleet: Fleet) -> None:
     with pytest.raises(UnknownRun, match="nobody"):
         run.resume({"approval:x": Approve()}, by="alice")
     with pytest.raises(UnknownRun, match="nobody"):
-        next(iter(run.events(timeout=5)))
+        next(iter(run.events(timeout=60)))
 
 
 def test_a_finished_run_cannot_be_resumed(fleet: Fleet, start_worker: StartWorker) -> None:
     """The error says what the run's state is, and the state stays."""
     start_worker()
     run = fleet.enqueue(PLAN, steps("done"))
-    run.result(timeout=30)
+    run.result(timeout=60)
     with pytest.raises(IllegalTransition, match="completed"):
         run.resume({"approval:x": Approve()}, by="alice")
     assert run.status().state == "completed"
@@ -41,7 +41,7 @@ def test_arguments_that_do_not_fit_come_back_to_the_model(fleet: Fleet, start_wo
     """TOL-3: the run goes on, the model is told what does not fit."""
     start_worker()
     run = fleet.enqueue(PLAN, steps([call("note", text=["no", "text"]), call("nothing")], "noted"))
-    outcome = run.result(timeout=30)
+    outcome = run.result(timeout=60)
     assert outcome.text == "noted"
     assert all(each.error for each in outcome.tool_outcomes)
 
@@ -56,7 +56,7 @@ def test_a_failing_model_fails_the_run_and_the_worker_goes_on(fleet: Fleet, star
     """The error is the run's; a retry by hand continues from the journal and fails the same way here."""
     start_worker()
     run = fleet.enqueue(PLAN, steps([call("note", text="x")], {"fail": "the provider is down"}))
-    events = list(run.events(timeout=30))
+    events = list(run.events(timeout=60))
     assert (events[-1].kind, events[-1].error) == ("error", "RuntimeError: the provider is down")
     assert run.status().error == "RuntimeError: the provider is down"
-    assert fleet.enqueue(PLAN, steps("fine")).result(timeout=30).text == "fine"
+    assert fleet.enqueue(PLAN, steps("fine")).result(timeout=60).text == "fine"

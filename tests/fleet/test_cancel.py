@@ -19,9 +19,9 @@ def ended_as_cancelled(run: "Run[object]") -> None:
     """Assert how a cancelled run is seen: by its result, its state, and its stream."""
     eventually(lambda: run.status().state != "paused")
     with pytest.raises(RunCancelled):
-        run.result(timeout=20)
+        run.result(timeout=60)
     assert run.status().state == "cancelled"
-    events = list(run.events(timeout=5))
+    events = list(run.events(timeout=60))
     check_stream(events)
     assert events[-1].kind == "cancelled"
 
@@ -53,16 +53,16 @@ def test_revoke_and_terminate_cancel_a_run_wherever_it_stands(
     client.rpush(gate, "open")
     # Nothing of them goes on, and the worker is as well as ever.
     last = fleet.enqueue(PLAN, steps([call("note", text="y")], "still here"))
-    assert last.result(timeout=20).text == "still here"
+    assert last.result(timeout=60).text == "still here"
     assert [mark.split(":")[1] for mark in marks("note:")] == [last.run_id]
 
 
 def test_no_tool_starts_after_a_cancel_was_accepted(fleet: Fleet, start_worker: StartWorker, marks: Marks) -> None:
     """Runs that do nothing but call tools are cut off at different moments: from then on, not one mark more."""
     start_worker(concurrency=30)
-    busy = steps(*([[call("note", text="x")]] * 60), "never")
+    busy = steps(*([[call("note", text="x")]] * 500), "never")
     runs = [
-        fleet.enqueue(PLAN.model_copy(update={"limits": PlanLimits(max_model_rounds=100)}), busy) for _ in range(20)
+        fleet.enqueue(PLAN.model_copy(update={"limits": PlanLimits(max_model_rounds=600)}), busy) for _ in range(20)
     ]
     eventually(lambda: len(marks("note:")) > 40)
     for run in runs:
@@ -73,5 +73,5 @@ def test_no_tool_starts_after_a_cancel_was_accepted(fleet: Fleet, start_worker: 
     count = len(marks("note:"))
     always(lambda: len(marks("note:")) == count, 1)
     for run in runs:
-        called = {event.call_id for event in run.events(timeout=5) if event.kind == "tool_call"}
+        called = {event.call_id for event in run.events(timeout=60) if event.kind == "tool_call"}
         assert len(marks(f"note:{run.run_id}:")) <= len(called)

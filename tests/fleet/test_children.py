@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import redis
-from fleet.conftest import PLAN, StartWorker, call, steps
+from fleet.conftest import PLAN, SHORT_LEASE, StartWorker, call, steps
 from fleet.helpers import check_stream
 from support.waiting import eventually
 
@@ -24,12 +24,12 @@ def test_a_child_survives_its_worker(
         [call("refund", order_id="1", amount=60)],
         "helped",
     )
-    first = start_worker("fleet.family")
+    first = start_worker("fleet.family", env=SHORT_LEASE)
     run = fleet.enqueue(PARENT, steps([call("helper", prompt=child)], "the end"))
     eventually(lambda: marks("wait_for:"))
     first.kill()
-    start_worker("fleet.family")
-    status = eventually(lambda: (seen := run.status()).state == "paused" and seen, 40)
+    start_worker("fleet.family", env=SHORT_LEASE)
+    status = eventually(lambda: (seen := run.status()).state == "paused" and seen)
     (doubt,) = status.interrupts
     child_id = f"{run.run_id}.call-0-0"
     assert (doubt.kind, doubt.tool, doubt.id) == ("in_doubt", "wait_for", f"{child_id}:in_doubt:call-1-0")
@@ -38,8 +38,8 @@ def test_a_child_survives_its_worker(
     eventually(lambda: [each.kind for each in run.interrupts()] == ["approval"])
     (approval,) = run.interrupts()
     run.resume({approval.id: Approve()}, by="alice", roles=("finance",))
-    assert run.result(timeout=30).text == "the end"
-    check_stream(list(run.events(timeout=5)))
+    assert run.result(timeout=60).text == "the end"
+    check_stream(list(run.events(timeout=60)))
     assert marks("note:") == [f"note:{child_id}:call-0-0"]
     assert marks("refund:") == [f"refund:{child_id}:call-2-0:60"]
     # Four turns of the child and two of its parent, each bought once.

@@ -47,18 +47,18 @@ def test_before_during_and_after_and_again_see_the_same(
     during = Reader(fleet, run.run_id)
     # One that leaves in the middle and comes back with the index it had.
     part = []
-    for event in run.events(timeout=30):
+    for event in run.events(timeout=60):
         part.append(event)
         if len(part) == 3:
             break
     client.rpush(gate, "open")
-    rest = list(run.events(after=part[-1].index, timeout=30))
+    rest = list(run.events(after=part[-1].index, timeout=60))
     whole = before.finish()
     check_stream(whole)
     assert during.finish() == whole
     assert part + rest == whole
-    assert list(run.events(timeout=5)) == whole
-    assert list(run.events(after=whole[-1].index, timeout=5)) == []
+    assert list(run.events(timeout=60)) == whole
+    assert list(run.events(after=whole[-1].index, timeout=60)) == []
 
 
 def test_a_lost_publish_delays_the_end_and_never_loses_it(
@@ -85,6 +85,6 @@ def test_readers_leave_nothing_behind(
     readers = [Reader(fleet, run.run_id) for _ in range(5)]
     for reader in readers:
         check_stream(reader.finish())
-    next(iter(run.events(timeout=5)))
+    next(iter(run.events(timeout=60)))
     pattern = f"{{{fleet_name}:*"
     eventually(lambda: client.pubsub_channels(pattern) == [])

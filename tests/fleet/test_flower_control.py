@@ -19,8 +19,7 @@ def watched(redis_server: RedisServer) -> Iterator[Watched]:
 
 def stats(watched: Watched) -> dict[str, Any]:
     """Ask the worker, by way of Flower, for its statistics."""
-    told = watched.flower.get(f"/api/workers?refresh=1&workername={watched.worker.hostname}")
-    found: dict[str, Any] = told[watched.worker.hostname]["stats"]
+    found: dict[str, Any] = eventually(lambda: watched.told("stats"))
     return found
 
 
@@ -28,7 +27,7 @@ def stats(watched: Watched) -> dict[str, Any]:
 def test_a_worker_tells_its_load_follows_the_pool_buttons_and_drains_when_it_is_shut_down(watched: Watched) -> None:
     """One worker's life as an operator sees it."""
     hostname = watched.worker.hostname
-    watched.fleet.enqueue(PLAN, steps("over")).result(timeout=30)
+    watched.fleet.enqueue(PLAN, steps("over")).result(timeout=60)
     held = watched.held("held", "over")
     told = stats(watched)
     own, shown = told["turnfleet"], told["pool"]
@@ -52,4 +51,4 @@ def test_a_worker_tells_its_load_follows_the_pool_buttons_and_drains_when_it_is_
     # Its call was let end, and its run was handed back; nothing was lost.
     status = held.status()
     assert (status.state, status.attempts, status.losses) == ("queued", 1, 0)
-    assert watched.flower.find("held")["held"]["result"] == repr({"state": "queued", "run_id": "held"})
+    eventually(lambda: watched.flower.find("held")["held"]["result"] == repr({"state": "queued", "run_id": "held"}))

@@ -36,9 +36,9 @@ def shop(redis_server: RedisServer) -> Iterator[Shop]:
         FlowerProcess("cli.apps.desk", env=env) as flower,
         WorkerProcess("cli.apps.desk", concurrency=50, env=env, name="worker1") as worker,
     ):
-        eventually(lambda: worker.hostname in flower.get("/api/workers?status=1"), 20, what="Flower sees the worker")
+        eventually(lambda: worker.hostname in flower.get("/api/workers?status=1"), what="Flower sees the worker")
         for number in range(1001, 1007):
-            fleet.enqueue(RESEARCH, f"question {number}", run_id=f"question-{number}").result(timeout=30)
+            fleet.enqueue(RESEARCH, f"question {number}", run_id=f"question-{number}").result(timeout=60)
         fleet.enqueue(RESEARCH, "fail", run_id="question-1007")
         paid = fleet.enqueue(SUPPORT, "pay 30", run_id="ticket-1001")
         late = fleet.enqueue(SUPPORT, "pay 80", run_id="ticket-1003")

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import redis
-from fleet.conftest import PLAN, StartWorker, call, steps
+from fleet.conftest import PLAN, SHORT_LEASE, StartWorker, call, steps
 from support.waiting import eventually
 
 from turnfleet import Fleet, Run
@@ -17,13 +17,12 @@ BROKER = {"binding", "binding_permanent", "binding.control.pidbox", "binding.eve
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_restarted_and_killed_workers_leave_the_fleets_own_keys_and_no_more(
     fleet: Fleet, start_worker: StartWorker, client: redis.Redis, fleet_name: str
 ) -> None:
     """Stopped or killed, with a run that had ended and one in hand: once all have ended, the named keys are left."""
     for killed in (False, True, True, False):
-        worker = start_worker("fleet.patient")
+        worker = start_worker("fleet.patient", env=SHORT_LEASE)
         assert fleet.enqueue(PLAN, steps([call("note", text="x")], "quick")).result(timeout=60).text == "quick"
         cut = fleet.enqueue(PLAN, steps([call("dawdle", seconds=60)], "never"))
         eventually(partial(in_state, cut, "running"))
@@ -33,10 +32,10 @@ def test_restarted_and_killed_workers_leave_the_fleets_own_keys_and_no_more(
             worker.kill()
         assert cut.cancel("enough")
         if killed:  # its lease is taken back by the next worker's sweep
-            worker = start_worker("fleet.patient")
-        eventually(partial(in_state, cut, "cancelled"), 30)
+            worker = start_worker("fleet.patient", env=SHORT_LEASE)
+        eventually(partial(in_state, cut, "cancelled"))
         worker.stop()
-        eventually(lambda: fleet.workers() == (), 30)
+        eventually(lambda: fleet.workers() == ())
         assert lasting_keys(client, fleet_name) <= INDEXES | BROKER
 
 

@@ -24,18 +24,17 @@ def test_200_runs_enqueued_at_once_finish(fleet: Fleet, start_worker: StartWorke
     runs = fleet.enqueue_many([(PLAN, prompt)] * 200)
     for run in runs:
         assert run.result(timeout=60).text == "one two three"
-        check_stream(list(run.events(timeout=5)))
+        check_stream(list(run.events(timeout=60)))
     assert len({run.run_id for run in runs}) == 200
 
 
 def held(worker: WorkerProcess, control: Any) -> int:
     """Say how many messages a worker process holds: those it runs and those it fetched."""
-    stats = control.inspect(destination=[worker.hostname], timeout=5).stats()[worker.hostname]
+    stats = eventually(control.inspect(destination=[worker.hostname], timeout=10).stats)[worker.hostname]
     return int(stats["turnfleet"]["in-flight"] + stats["turnfleet"]["waiting"])
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_backlog_of_2000_survives_a_killed_worker(
     fleet: Fleet, start_worker: StartWorker, client: redis.Redis, fleet_name: str, redis_url: str, marks: Marks
 ) -> None:
@@ -45,14 +44,15 @@ def test_a_backlog_of_2000_survives_a_killed_worker(
     runs = fleet.enqueue_many([(PLAN, steps([call("dawdle", seconds=0.02)], "slowly done"))] * 2000)
     queue = f"turnfleet.{fleet_name}"
     with_priority = f"{queue}\x06\x164"
-    eventually(lambda: len(marks("model:")) > 200, 60)
+    eventually(lambda: len(marks("model:")) > 200)
     control = producer_app(redis_url, fleet_name).control
     for _ in range(5):
         for worker in (first, second):
             assert held(worker, control) <= concurrency + prefetch
-        # The same from outside: what is neither in the queue nor ended is held by one of the two.
+        # The same from outside: what was in the queue no more, and has not ended since, is held by one of the two.
+        taken = 2000 - client.llen(with_priority)
         ended = sum(client.zcard(name) for name in client.scan_iter(f"{{{fleet_name}:*}}:s:completed"))
-        assert 2000 - client.llen(with_priority) - ended <= 2 * (concurrency + prefetch) + 4
+        assert taken - ended <= 2 * (concurrency + prefetch)
     assert client.llen(with_priority) > 1000, "the backlog was gone before it was looked at"
     first.kill()
     limit = time.monotonic() + 200

@@ -17,7 +17,12 @@ from turnfleet import Approve, Fleet, PlanSpec, Run, RunFailed
 from turnfleet.wire.broker import default_queue
 from turnfleet.wire.connecting import producer_app
 
-METERED = {"TURNFLEET_METRICS_PORT": "0"}
+LEASE_SECONDS = 5
+METERED = {
+    "TURNFLEET_METRICS_PORT": "0",
+    "LEASE_SECONDS": str(LEASE_SECONDS),
+    "PLANNED_REOFFER": "3600",  # a message that waits for long on a busy machine is not another message
+}
 OTHER = "other"
 """The queue of the worker that is killed."""
 
@@ -37,12 +42,12 @@ def ask(worker: WorkerProcess, fleet: Fleet) -> Callable[[], Scrape]:
 
 def wait_for(run: "Run[object]", state: str) -> None:
     """Wait for a run's state."""
-    eventually(lambda: run.status().state == state, 30, what=f"{run.run_id} {state}")
+    eventually(lambda: run.status().state == state, what=f"{run.run_id} {state}")
 
 
 def until_called(run: "Run[object]") -> None:
     """Wait until a run has made a call."""
-    assert any(event.kind == "tool_call" for event in run.events(until="terminal", timeout=30))
+    assert any(event.kind == "tool_call" for event in run.events(until="terminal", timeout=60))
 
 
 @pytest.mark.slow
@@ -58,22 +63,26 @@ def test_every_number_is_that_of_the_work_done(
     """Runs that complete, fail, are retried, pause and are resumed, expire, lose their worker; and a duplicate."""
     before = ask()
     done: Run[object] = fleet.enqueue(PLAN, steps([call("note", text="my secret")], "over"), run_id=uuid.uuid4().hex)
-    done.result(timeout=30)
+    done.result(timeout=60)
     failed: Run[object] = fleet.enqueue(PLAN, steps({"fail": "the provider is down"}))
     with pytest.raises(RunFailed):
-        failed.result(timeout=30)
+        failed.result(timeout=60)
     failed.retry()
     eventually(lambda: failed.status().attempts == 2 and failed.status().state == "failed")
     asking: Run[object] = fleet.enqueue(PLAN, steps([call("refund", order_id="1", amount=60)], "over"))
     wait_for(asking, "paused")
-    waiting = eventually(lambda: (seen := ask())["turnfleet_runs", "state=paused"] == 1 and seen)
-    assert waiting["turnfleet_oldest_pause_age_seconds"] > 0
+    eventually(
+        lambda: (seen := ask())["turnfleet_runs", "state=paused"] == 1 and seen["turnfleet_oldest_pause_age_seconds"]
+    )
     (interrupt,) = asking.interrupts()
     asking.resume({interrupt.id: Approve()}, by="alice", roles=("finance",))
-    asking.result(timeout=30)
+    asking.result(timeout=60)
     wait_for(fleet.enqueue(PLAN, steps([call("hasty")], "over")), "completed")
     wait_for(fleet.enqueue(PLAN, steps([call("fleeting")], "never")), "expired")
+    waited = ask()["turnfleet_queue_wait_seconds_sum"]
     _lose_a_worker(fleet, start_worker, worker, producer_app(redis_url, fleet_name).control)
+    # The lost run waited for a lease to end, but not in a queue.
+    assert ask()["turnfleet_queue_wait_seconds_sum"] - waited < LEASE_SECONDS
     envelope = {"v": 1, "fleet": fleet_name, "run_id": done.run_id, "plan": PLAN.model_dump(mode="json")}
     envelope["request"] = {"prompt": "another"}
     push(
@@ -115,8 +124,7 @@ def test_every_number_is_that_of_the_work_done(
         ("turnfleet_messages_total", "outcome=refused_envelope"): 1,
     }
     assert after["turnfleet_event_lag_seconds_count"] > before["turnfleet_event_lag_seconds_count"]
-    # The lost run waited for a lease of three seconds, but not in a queue; what it ran before does count.
-    assert after["turnfleet_queue_wait_seconds_sum"] < 9
+    # What the lost run ran before does count.
     assert after["turnfleet_run_seconds_sum", "plan=planned"] > 2
     eventually(lambda: (now := ask())["turnfleet_runs", "state=paused"] == 0 and now["turnfleet_runs_in_flight"] == 0)
     assert "secret" not in after.text
@@ -151,16 +159,17 @@ def check_names(seen: Scrape) -> None:
 
 
 def test_a_blocked_event_loop_does_not_stop_the_scrape_and_is_seen_in_the_next(
-    fleet: Fleet, ask: Callable[[], Scrape], marks: Callable[[str], list[str]]
+    fleet: Fleet, ask: Callable[[], Scrape], marks: Callable[[str], list[str]], client: redis.Redis, fleet_name: str
 ) -> None:
     """Metrics are served by threads of their own."""
     plan = PlanSpec(name="blocking", model="planned", tools=("block",))
-    run: Run[object] = fleet.enqueue(plan, steps([call("block", seconds=2)], "over"))
+    run: Run[object] = fleet.enqueue(plan, steps([call("block", key=f"gate:{fleet_name}")], "over"))
     eventually(lambda: marks("block:"))
     during = ask()
     assert run.status().state == "running"
     assert (during["turnfleet_runs_in_flight"], during["turnfleet_slots"]) == (1, 8)
-    run.result(timeout=30)
+    client.rpush(f"gate:{fleet_name}", "open")
+    run.result(timeout=60)
     assert eventually(lambda: ask()["turnfleet_event_loop_worst_lag_seconds"]) > 1
 
 
@@ -173,5 +182,5 @@ def test_a_port_that_is_taken_costs_the_metrics_and_not_the_worker(start_worker:
         worker = start_worker(env={"TURNFLEET_METRICS_PORT": str(other.getsockname()[1])})
     assert "no metrics: 127.0.0.1" in worker.log
     assert "TURNFLEET_METRICS_PORT, or 0 for any free one" in worker.log
-    assert fleet.enqueue(PLAN, steps("over")).result(timeout=30).text == "over"
+    assert fleet.enqueue(PLAN, steps("over")).result(timeout=60).text == "over"
     assert [each["metrics"] for each in fleet.workers()] == [None]

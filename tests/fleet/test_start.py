@@ -18,6 +18,6 @@ def test_a_worker_waits_for_a_redis_that_is_away(own_redis: RedisServer, fleet_n
         own_redis.start()
         worker.wait_ready()
         with Fleet(own_redis.url, name=fleet_name) as fleet:
-            assert fleet.enqueue(PLAN, steps("here")).result(timeout=30).text == "here"
+            assert fleet.enqueue(PLAN, steps("here")).result(timeout=60).text == "here"
     finally:
         worker.close()

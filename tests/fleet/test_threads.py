@@ -36,7 +36,7 @@ def test_a_second_run_of_a_thread_waits_for_the_first(
     first = fleet.enqueue(PLAN, steps([call("wait_for", key=gate)], "first"), thread_id="t1", run_id="first")
     eventually(lambda: marks("wait_for:"))
     second = fleet.enqueue(PLAN, steps("second"), thread_id="t1", run_id="second")
-    assert fleet.enqueue(PLAN, steps("other"), thread_id="t2").result(timeout=30).text == "other"
+    assert fleet.enqueue(PLAN, steps("other"), thread_id="t2").result(timeout=60).text == "other"
     # Even a message that comes too early finds that it is not its turn.
     queue = f"turnfleet.{fleet_name}"
     early = {
@@ -51,8 +51,8 @@ def test_a_second_run_of_a_thread_waits_for_the_first(
     eventually(lambda: client.llen(queue) == 0)
     always(lambda: second.status().state == "queued" and not marks("model:second"), 1.0)
     client.rpush(gate, "open")
-    assert first.result(timeout=30).text == "first"
-    assert second.result(timeout=30).text == "second"
+    assert first.result(timeout=60).text == "first"
+    assert second.result(timeout=60).text == "second"
 
 
 def test_a_busy_thread_can_refuse_or_interrupt(
@@ -69,5 +69,5 @@ def test_a_busy_thread_can_refuse_or_interrupt(
     assert [status.run_id for status in fleet.runs()] == ["slow"]
     next_one = fleet.enqueue(PLAN, steps("next"), thread_id="t", double_text="interrupt")
     with pytest.raises(RunCancelled):
-        first.result(timeout=30)
-    assert next_one.result(timeout=30).text == "next"
+        first.result(timeout=60)
+    assert next_one.result(timeout=60).text == "next"

@@ -20,15 +20,15 @@ def test_nothing_crosses(
         mine = fleet.enqueue(PLAN, steps([call("note", text="mine")], "mine"), run_id="same-id")
         theirs = other.enqueue(PLAN, steps("theirs"), run_id="same-id")
         start_worker()
-        assert mine.result(timeout=30).text == "mine"
+        assert mine.result(timeout=60).text == "mine"
         eventually(lambda: len(fleet.workers()) == 1)
         assert other.workers() == ()
         # The worker of one fleet sweeps all the time and never takes up the other's run.
         assert theirs.status().state == "queued"
         assert other.enqueue(PlanSpec(name="p", model="unheard of"), "x").status().state == "queued"
         start_worker(env={"TURNFLEET_NAME": other_name})
-        assert theirs.result(timeout=30).text == "theirs"
-        assert [event.kind for event in theirs.events(timeout=5)] == ["text_delta", "usage", "done"]
+        assert theirs.result(timeout=60).text == "theirs"
+        assert [event.kind for event in theirs.events(timeout=60)] == ["text_delta", "usage", "done"]
         assert {status.run_id for status in fleet.runs()} == {"same-id"}
         marks = [
             str(mark, "utf-8") if isinstance(mark, bytes) else mark

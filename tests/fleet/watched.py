@@ -62,6 +62,11 @@ class Watched:
         (waiting,) = run.interrupts()
         run.resume({waiting.id: Approve()}, by="alice", roles=("finance",))
 
+    def told(self, what: str) -> Any:
+        """Give what the worker tells Flower when asked; None where Flower had no answer in its one second."""
+        told = self.flower.get(f"/api/workers?refresh=1&workername={self.worker.hostname}")
+        return told.get(self.worker.hostname, {}).get(what)
+
     def task(self, task_id: str, state: str) -> dict[str, Any]:
         """Wait until Flower shows a task in a state, and give all that it says of it."""
 
@@ -70,7 +75,7 @@ class Watched:
             return task if task is not None and task["state"] == state else None
 
         try:
-            return eventually(shown, 20)
+            return eventually(shown)
         except AssertionError as error:
             error.add_note(f"Flower shows {self.flower.find(task_id)}")
             raise
@@ -80,12 +85,12 @@ class Watched:
 def watch(server: RedisServer, name: str, *, concurrency: int = 4, **env: str) -> Iterator[Watched]:
     """Start worker and Flower of a fleet, and end them."""
     name = f"{name}-{os.getpid()}"
-    everything = {"TURNFLEET_REDIS_URL": server.url, "TURNFLEET_NAME": name, **env}
+    everything = {"TURNFLEET_REDIS_URL": server.url, "TURNFLEET_NAME": name, "PLANNED_REOFFER": "3600", **env}
     with (
         Fleet(server.url, name=name, poll_interval=0.5) as fleet,
         FlowerProcess("fleet.planned", env=everything) as flower,
         WorkerProcess("fleet.planned", concurrency=concurrency, env=everything) as worker,
         redis.Redis.from_url(server.url) as plain,
     ):
-        eventually(lambda: worker.hostname in flower.get("/api/workers?status=1"), 20, what="Flower sees the worker")
+        eventually(lambda: worker.hostname in flower.get("/api/workers?status=1"), what="Flower sees the worker")
         yield Watched(name, fleet, flower, worker, plain)

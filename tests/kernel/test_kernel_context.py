@@ -227,7 +227,6 @@ async def test_a_kernel_does_not_grow_with_its_runs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_kernel_does_not_grow_over_fifty_thousand_runs() -> None:
     """The same, long enough for a byte a run to show (RCX-1, RCX-10)."""
     assert await growth(50_000) < 1000

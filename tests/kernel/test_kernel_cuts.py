@@ -303,7 +303,7 @@ async def test_a_run_may_be_cut_at_any_point(*, streamed: bool) -> None:
         await assert_same([place], streamed=streamed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 25), min_size=2, max_size=6), st.booleans())
 def test_a_run_may_be_cut_again_and_again(cuts: list[int], streamed: bool) -> None:
     """Also while it is catching up (HK-4)."""

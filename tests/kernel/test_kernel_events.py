@@ -177,7 +177,7 @@ async def test_an_event_that_was_made_reaches_the_consumer() -> None:
             await super().deliver(event)
 
     sink = Stalls()
-    seen = await walk(make_plan(["one two"], sink=sink, deadline_seconds=0.3))
+    seen = await walk(make_plan(["one two"], sink=sink, deadline_seconds=1))
     assert [event.kind for event in seen.events] == ["text_delta", "error"]
     assert (seen.report.reason, sink.kinds) == ("deadline", ["error"])
     assert indices(seen) == [0, 1]

@@ -159,5 +159,5 @@ class RunMachine(RuleBasedStateMachine):
         assert contents(ctx.transcript) == expected.messages
 
 
-RunMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+RunMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=12)
 test_random_runs = RunMachine.TestCase

@@ -139,7 +139,7 @@ async def to_the_end(world: World, choices: list[int]) -> tuple[list[Walk], dict
 rounds_of_calls = st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rounds_of_calls, st.integers(1, 4), st.lists(st.integers(0, 29), min_size=1, max_size=12))
 def test_whatever_is_decided_in_whatever_order(rounds: list[list[str]], parallel: int, choices: list[int]) -> None:
     """Each outcome as decided, each effect once, one transcript, one sequence of events (HK-3 to HK-6, EVT-12)."""

@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
 import redis
 from celery import Celery
-from support.waiting import eventually
+from support.waiting import LIMIT_SECONDS, eventually
 from support.worker_process import WorkerProcess
 
 from turnfleet.wire.broker import TASK_NAME, celery_settings, default_queue
@@ -83,12 +84,14 @@ class Bench(AbstractContextManager["Bench"]):
         wanted = fields if what is None else {"what": what, **fields}
         return [note for note in map(json.loads, raw) if wanted.items() <= note.items()]
 
-    def wait_for(self, what: str, count: int = 1, timeout: float = 20.0, **fields: object) -> list[dict[str, Any]]:
+    def wait_for(self, what: str, count: int = 1, **fields: object) -> list[dict[str, Any]]:
         """Wait until the hosts recorded something `count` times."""
-        eventually(
-            lambda: len(self.notes(what, **fields)) >= count, timeout, what=f"{count} times {what!r} {fields} recorded"
-        )
+        eventually(lambda: len(self.notes(what, **fields)) >= count, what=f"{count} times {what!r} {fields} recorded")
         return self.notes(what, **fields)
+
+    def open(self, gate: str) -> None:
+        """Let runs go on that wait at this gate, and all that come there later."""
+        self.record.set(f"{self.fleet}:gate:{gate}", "open")
 
     def waiting(self) -> int:
         """Return how many messages lie in the fleet's queue, of every priority."""
@@ -103,9 +106,25 @@ class Bench(AbstractContextManager["Bench"]):
         """Return a worker's `inspect stats`."""
         return cast("dict[str, Any]", eventually(lambda: self.inspect(worker).stats())[worker.hostname])
 
+    def tell(self, worker: WorkerProcess) -> "Told":
+        """Give Celery's control commands, for this worker alone and answered by it."""
+        return Told(self.celery, worker.hostname)
+
     def inspect(self, worker: WorkerProcess) -> Any:
-        """Return Celery's `inspect`, asking this worker alone."""
-        return self.celery.control.inspect([worker.hostname], timeout=2)
+        """Return Celery's `inspect`, asking this worker alone; its answers are None where none came in ten seconds."""
+        return self.celery.control.inspect([worker.hostname], timeout=10)
+
+
+class Told:
+    """`told.pool_grow(2)` tells one worker to, and gives its answer: from then on it has happened."""
+
+    def __init__(self, celery: Celery, hostname: str) -> None:
+        self._celery = celery
+        self._how: dict[str, Any] = {"destination": [hostname], "reply": True, "timeout": LIMIT_SECONDS}
+
+    def __getattr__(self, command: str) -> Any:
+        """Give the command; it takes what Celery's own takes."""
+        return partial(getattr(self._celery.control, command), **self._how)
 
 
 class EventWatch:
@@ -121,14 +140,14 @@ class EventWatch:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(15), "the event receiver did not start"
+        assert self._ready.wait(60), "the event receiver did not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def count(self, task_id: str, kind: str) -> int:
         """Return how many events of a kind a task had."""
@@ -138,9 +157,9 @@ class EventWatch:
         """Return the kinds of a task's events, in order, those that a worker sent."""
         return [e["type"] for e in list(self.log) if e.get("uuid") == task_id and e["type"] != "task-sent"]
 
-    def wait_for(self, task_id: str, kind: str, count: int = 1, timeout: float = 15.0) -> None:
+    def wait_for(self, task_id: str, kind: str, count: int = 1) -> None:
         """Wait until a task had `count` events of a kind."""
-        eventually(lambda: self.count(task_id, kind) >= count, timeout, what=f"{count} times {kind} of {task_id}")
+        eventually(lambda: self.count(task_id, kind) >= count, what=f"{count} times {kind} of {task_id}")
 
     def shown(self, task_id: str) -> str:
         """Return the state in which Flower shows the task."""

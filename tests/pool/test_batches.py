@@ -43,7 +43,7 @@ class Desk:
 
     def turn(self) -> None:
         """Wait for a message; take it and what the channel takes with it."""
-        self.connection.drain_events(timeout=5)
+        self.connection.drain_events(timeout=60)
 
     def _take(self, message: Any) -> None:
         self.received.append(message)

@@ -11,7 +11,7 @@ from turnfleet_worker.pool.consumer import FleetConsumer
 from turnfleet_worker.pool.taskpool import TaskPool
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_flush_out_of_the_middle_of_a_flush_does_not_wait() -> None:
     """The lock that the interrupted flush holds is never released while the handler runs."""
     app = Celery(set_as_current=False, broker="memory://")

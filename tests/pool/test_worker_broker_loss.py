@@ -11,6 +11,7 @@ import pytest
 from pool.bench import Bench, EventWatch
 from support.redis_server import RedisServer
 from support.waiting import eventually
+from support.worker_process import START_SECONDS
 
 
 def cut_every_connection(server: RedisServer, bench: Bench) -> None:
@@ -34,7 +35,8 @@ def crash(server: RedisServer, _: Bench) -> None:
 def down_for_a_while(server: RedisServer, bench: Bench) -> None:
     """Stop Redis until the worker has noticed, then start it."""
     server.stop()
-    eventually(lambda: bench.notes("ended", run="short"), 20)
+    bench.open("short")
+    bench.wait_for("ended", run="short")
     server.start()
 
 
@@ -57,19 +59,22 @@ def test_a_worker_outlives_its_broker_and_starts_nothing_twice(
     bench = own_bench
     own_redis.sync_always()
     with bench.worker(concurrency=6, VISIBILITY="10") as worker:
-        bench.send("long", seconds=6)
-        bench.send("short", seconds=1.5)
+        bench.send("long", gate="long")
+        bench.send("short", gate="short")
         bench.wait_for("started", 2)
-        bench.send("late", accept_after=3)
+        bench.send("late", claim_gate="late")
         bench.wait_for("seen", run="late")
         eventually(lambda: bench.unacked() == 1)
         lose(own_redis, bench)
-        bench.wait_for("ended", run="late")
-        eventually(lambda: _send(bench, "next"), 30)
-        bench.wait_for("ended", run="next", timeout=60)
+        for gate in ("short", "late"):
+            bench.open(gate)
+            bench.wait_for("ended", run=gate)
+        eventually(lambda: _send(bench, "next"))
+        bench.wait_for("ended", run="next")
+        bench.open("long")
         bench.wait_for("ended", run="long")
         # What was not acknowledged comes again, and finds nothing to do.
-        eventually(lambda: bench.waiting() + bench.unacked() == 0, 40)
+        eventually(lambda: bench.waiting() + bench.unacked() == 0)
         assert sorted(note["run"] for note in bench.notes("started")) == ["late", "long", "next", "short"]
         # Those that ran were acknowledged: the broker has nothing of them to deliver again.
         assert [len(bench.notes("seen", run=run)) for run in ("long", "short", "next")] == [1, 1, 1]
@@ -80,13 +85,15 @@ def test_a_worker_outlives_its_broker_and_starts_nothing_twice(
 def test_runs_that_outlive_a_connection_are_still_shown(own_redis: RedisServer, own_bench: Bench) -> None:
     """Their events leave through the connection of today: one accepted before the loss, one after it."""
     with own_bench.worker() as worker:
-        own_bench.send("long", seconds=4)
+        own_bench.send("long", gate="long")
         own_bench.wait_for("started", run="long")
-        own_bench.send("late", accept_after=4)
+        own_bench.send("late", claim_gate="late")
         own_bench.wait_for("seen", run="late")
         cut_every_connection(own_redis, own_bench)
         eventually(lambda: worker.log.count("Connected to") == 2)
         with EventWatch(own_bench) as events:
+            own_bench.open("long")
+            own_bench.open("late")
             events.wait_for("long", "task-succeeded")
             events.wait_for("late", "task-succeeded")
             assert events.kinds("late").count("task-started") == 1
@@ -111,7 +118,7 @@ def test_a_worker_waits_for_a_broker_that_is_not_there_yet(own_redis: RedisServe
     worker = own_bench.worker()
     worker.start()
     try:
-        worker.wait_for_log("Cannot connect to redis", 30)
+        worker.wait_for_log("Cannot connect to redis", START_SECONDS)
         own_redis.start()
         worker.wait_ready()
         own_bench.send("r1")

@@ -17,17 +17,18 @@ def test_the_pool_grows_and_shrinks_while_it_runs(bench: Bench) -> None:
     """More slots take waiting messages at once; fewer let what runs run on, and take less from then on (DESIGN 6)."""
     with bench.worker(concurrency=1, DRAIN="0") as worker:
         for number in range(4):
-            bench.send(f"r{number}", seconds=3 if number < 3 else 60)
+            bench.send(f"r{number}", gate="first three" if number < 3 else "never")
         bench.wait_for("started", 1)
         always(lambda: bench.waiting() == 3, 0.5)
-        bench.celery.control.pool_grow(2, destination=[worker.hostname], reply=True)
+        bench.tell(worker).pool_grow(2)
         bench.wait_for("started", 3)
         stats = bench.stats(worker)
         assert (stats["pool"]["max-concurrency"], stats["turnfleet"]["in-flight"]) == (3, 3)
-        bench.celery.control.pool_shrink(2, destination=[worker.hostname], reply=True)
-        reply = bench.celery.control.pool_shrink(1, destination=[worker.hostname], reply=True)
+        bench.tell(worker).pool_shrink(2)
+        reply = bench.tell(worker).pool_shrink(1)
         assert "keeps at least one" in str(reply)
         assert bench.stats(worker)["pool"]["max-concurrency"] == 1
+        bench.open("first three")
         bench.wait_for("ended", 3)
         bench.wait_for("started", 4)
 
@@ -88,7 +89,7 @@ def test_a_task_revoked_before_it_starts_reaches_the_host_as_cancelled(
     floor: Bench, shared_worker: WorkerProcess, shared_events: EventWatch, run_id: str
 ) -> None:
     """Celery would drop the message, and the sweep would offer the run again: the host must hear of it (DESIGN 5)."""
-    floor.celery.control.revoke(run_id, destination=[shared_worker.hostname], reply=True)
+    floor.tell(shared_worker).revoke(run_id)
     floor.send(run_id)
     shared_events.wait_for(run_id, "task-revoked")
     assert [note["cancelled"] for note in floor.notes("seen", run=run_id)] == [True]

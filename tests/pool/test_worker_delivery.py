@@ -43,14 +43,16 @@ def test_a_message_is_acknowledged_when_it_is_accepted_and_not_before(
     floor: Bench, shared_events: EventWatch, run_id: str
 ) -> None:
     """The broker holds the message as undelivered until the claim, and not while the run runs (DESIGN 1)."""
-    floor.send(run_id, accept_after=1, seconds=2)
+    floor.send(run_id, claim_gate=f"{run_id}.claim", gate=run_id)
     floor.wait_for("seen", run=run_id)
     assert floor.unacked() == 1
     assert shared_events.count(run_id, "task-started") == 0
+    floor.open(f"{run_id}.claim")
     floor.wait_for("started", run=run_id)
     eventually(lambda: floor.unacked() == 0)
     shared_events.wait_for(run_id, "task-started")
     assert floor.notes("ended", run=run_id) == []
+    floor.open(run_id)
 
 
 def test_a_process_takes_no_more_messages_than_it_has_slots(bench: Bench) -> None:
@@ -96,10 +98,11 @@ def test_a_run_that_calls_sys_exit_ends_itself_alone(
     floor: Bench, shared_worker: WorkerProcess, shared_events: EventWatch, run_id: str
 ) -> None:
     """SystemExit leaves neither the event loop nor the consumer: a FAILURE, and the neighbour runs on."""
-    floor.send(f"{run_id}.neighbour", seconds=1)
+    floor.send(f"{run_id}.neighbour", gate=run_id)
     floor.wait_for("started", run=f"{run_id}.neighbour")
     floor.send(run_id, ending="exit")
     shared_events.wait_for(run_id, "task-failed")
+    floor.open(run_id)
     shared_events.wait_for(f"{run_id}.neighbour", "task-succeeded")
     assert "must not end the process" in shared_events.state.tasks[run_id].exception
     assert shared_worker.running
@@ -160,10 +163,11 @@ def test_arguments_are_seen_by_nobody_but_the_host(
     floor: Bench, shared_worker: WorkerProcess, shared_events: EventWatch, run_id: str
 ) -> None:
     """A foreign client writes a repr of its arguments into the message; we show none of it (DESIGN 7)."""
-    floor.send(run_id, prompt="my secret", seconds=2)
+    floor.send(run_id, prompt="my secret", gate=run_id)
     floor.wait_for("started", run=run_id)
     inspected = floor.inspect(shared_worker)
-    active, details = inspected.active(), inspected.query_task(run_id)
+    active, details = eventually(inspected.active), eventually(lambda: inspected.query_task(run_id))
+    floor.open(run_id)
     shared_events.wait_for(run_id, "task-succeeded")
     ours = [event for event in shared_events.log if event["type"] != "task-sent"]  # that one is the client's own
     assert run_id in [request["id"] for request in active[shared_worker.hostname]]
@@ -172,10 +176,11 @@ def test_arguments_are_seen_by_nobody_but_the_host(
 
 def test_prerun_and_postrun_frame_each_run(floor: Bench, shared_worker: WorkerProcess, run_id: str) -> None:
     """Libraries that hook into Celery hear of the start when it starts, and of the end when it ends."""
-    floor.send(run_id, seconds=1)
+    floor.send(run_id, gate=run_id)
     floor.wait_for("started", run=run_id)
     eventually(lambda: f"prerun {run_id}" in shared_worker.log)
     assert f"postrun {run_id}" not in shared_worker.log
+    floor.open(run_id)
     shared_worker.wait_for_log(f"postrun {run_id} SUCCESS")
 
 

@@ -112,4 +112,4 @@ def test_a_refused_task_is_shown_as_failed_with_the_reason(
     assert "put it into the envelope's options" in shared_events.state.tasks[run_id].exception
     assert shared_events.shown(run_id) == "FAILURE"
     assert shared_bench.unacked() == 0
-    assert shared_bench.inspect(shared_worker).scheduled()[shared_worker.hostname] == []
+    assert eventually(shared_bench.inspect(shared_worker).scheduled) == {shared_worker.hostname: []}

@@ -3,14 +3,14 @@
 import pytest
 from pool.bench import Bench, EventWatch
 from support.waiting import eventually
-from support.worker_process import WorkerProcess
+from support.worker_process import START_SECONDS, WorkerProcess
 
 
 def refusal(worker: WorkerProcess) -> str:
     """Start a worker that must not start, and return what it said."""
     worker.start()
     try:
-        assert worker.wait(20) not in (0, None)
+        assert worker.wait(START_SECONDS) not in (0, None)
         assert "Traceback" not in worker.log
         return worker.log
     finally:
@@ -38,7 +38,7 @@ def test_a_host_that_breaks_ends_the_worker_with_its_traceback(bench: Bench) -> 
     """Any other error is a fault, and whoever looks for it needs the traceback."""
     worker = bench.worker(app="pool.apps.failing", FAILS="theirs")
     worker.start()
-    assert worker.wait() != 0
+    assert worker.wait(START_SECONDS) != 0
     assert "OSError: no such store" in worker.log
     assert "Traceback" in worker.log
     worker.close()
@@ -47,12 +47,13 @@ def test_a_host_that_breaks_ends_the_worker_with_its_traceback(bench: Bench) -> 
 def test_solo_runs_one_at_a_time_on_one_loop(bench: Bench) -> None:
     """`--pool=solo` works: accepted and acknowledged while it runs, one run after the other (DESIGN 6)."""
     with EventWatch(bench) as events, bench.worker("--pool=solo") as worker:
-        bench.send("r1", seconds=1)
+        bench.send("r1", gate="r1")
         bench.send("r2")
         bench.wait_for("started", run="r1")
         events_of_r1 = [note["what"] for note in bench.notes(run="r1")]
         eventually(lambda: bench.unacked() == 0)
         assert bench.notes("ended") == []
+        bench.open("r1")
         events.wait_for("r2", "task-succeeded")
         assert events_of_r1 == ["seen", "started"]
         assert [n["run"] for n in bench.notes() if n["what"] in {"started", "ended"}] == ["r1", "r1", "r2", "r2"]
@@ -82,8 +83,8 @@ def test_two_fleets_on_one_redis_see_nothing_of_each_other(redis_url: str, fleet
         right.send("r2")
         events.wait_for("r2", "task-succeeded")
         left.wait_for("ended")
-        assert set(left.celery.control.inspect(timeout=1).ping() or {}) == {a.hostname}
-        assert set(right.celery.control.inspect(timeout=1).ping() or {}) == {b.hostname}
+        for bench, worker in ((left, a), (right, b)):
+            assert set(eventually(bench.celery.control.inspect(timeout=1).ping)) == {worker.hostname}
         assert {event["hostname"] for event in events.log if event["type"] != "task-sent"} == {b.hostname}
         assert {note["run"] for note in right.notes("seen")} == {"r2"}
         assert right.broker.keys("unacked*") == []

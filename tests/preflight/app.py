@@ -11,6 +11,6 @@ app = create_app(
     os.environ["TURNFLEET_REDIS_URL"],
     name=os.environ["TURNFLEET_NAME"],
     settings=WorkerSettings(
-        lease_seconds=2, heartbeat_seconds=0.4, sweep_seconds=0.4, reoffer_after_seconds=1, drain_seconds=1
+        lease_seconds=4, heartbeat_seconds=0.4, sweep_seconds=0.4, reoffer_after_seconds=1, drain_seconds=1
     ),
 )

@@ -83,24 +83,33 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def server() -> Iterator[RedisServer]:
+    """Give a server on which nothing comes and goes but what these tests do: all its keys are compared."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def site(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Give the fleet with one run of each case, and no worker."""
     marks = tmp_path_factory.mktemp("preflight") / "marks"
     marks.touch()
     name = f"preflight-{os.getpid()}-{next(_numbers)}"
     with (
         pytest.MonkeyPatch.context() as patch,
-        Fleet(redis_server.url, name=name) as fleet,
-        redis.Redis.from_url(redis_server.url) as client,
+        Fleet(server.url, name=name) as fleet,
+        redis.Redis.from_url(server.url) as client,
     ):
         patch.setenv("MARKS", str(marks))  # a preflight that called anything would leave its mark, too
-        site = Site(redis_server.url, name, fleet, client, marks)
+        site = Site(server.url, name, fleet, client, marks)
         early = [case for case in CASES if case.name not in LATE]
         for case in early:
             fleet.enqueue(case.spec, case.prompt, run_id=case.name, tenant="acme" if case.name == "healthy" else None)
         fleet.enqueue(case_plan("spelled"), json.dumps([{"fail": "down"}]), run_id="failed")
         with site.worker("old") as worker:
-            eventually(lambda: _has_settled(site, early), 60, what="every run to stop where it should")
+            eventually(lambda: _has_settled(site, early), what="every run to stop where it should")
             worker.kill()
         for case in CASES:
             if case.name in LATE:

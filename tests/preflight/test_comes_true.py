@@ -41,7 +41,7 @@ def check(site: Site, case: Case, since: int) -> None:
         lambda: (now := run.status()).state == case.after and now, 40, what=f"{case.name} to be {case.after}"
     )
     if case.after == "completed":
-        errors = " ".join(each.error for each in run.result(timeout=5).tool_outcomes if each.error)
+        errors = " ".join(each.error for each in run.result(timeout=60).tool_outcomes if each.error)
         assert (case.error in errors) if case.error else errors == "", (case.name, errors)
     elif case.after == "failed":
         assert case.error in str(status.error)

@@ -9,7 +9,7 @@ from preflight import builds
 from preflight.cases import CASES, Case
 from preflight.conftest import Site
 from support.command_line import Terminal
-from support.redis_server import free_port
+from support.ports import free_port
 
 from turnfleet.wire.versions import Versions
 from turnfleet_worker.preflight.check import unserved_versions

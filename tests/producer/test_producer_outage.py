@@ -25,7 +25,7 @@ def noticed(caplog: pytest.LogCaptureFixture) -> Noticed:
     """Give a function that waits until a waiting call has met the outage, which it logs once."""
 
     def wait() -> None:
-        eventually(lambda: "asking again" in caplog.text, 30, what="the waiting call meets the outage")
+        eventually(lambda: "asking again" in caplog.text, what="the waiting call meets the outage")
 
     return wait
 

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 from celery import Celery
 from producer.kit import Stage, stage_of
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import TESTS, WorkerProcess
 
@@ -46,13 +46,13 @@ def gunicorn(alone: Stage, tmp_path: Path) -> Iterator[int]:
         )
         stack.callback(service.wait, 20)
         stack.callback(service.terminate)
-        eventually(lambda: answers(port), 30, what=f"gunicorn: {(tmp_path / 'log').read_text()}")
+        eventually(lambda: answers(port), what=f"gunicorn: {(tmp_path / 'log').read_text()}")
         yield port
 
 
 def ask(port: int, run_id: str) -> dict[str, Any]:
     """Enqueue a run by the service; give its answer."""
-    with urlopen(f"http://127.0.0.1:{port}/{run_id}", timeout=20) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/{run_id}", timeout=60) as answer:
         body: dict[str, Any] = json.loads(answer.read())
         return body
 
@@ -61,19 +61,26 @@ def answers(port: int) -> bool:
     """Whether the service is there."""
     try:
         return bool(ask(port, "first")["run_id"])
-    except (URLError, ConnectionError):
+    except OSError:
         return False
 
 
 def test_gunicorn_that_loads_the_service_before_it_forks(alone: Stage, gunicorn: int) -> None:
     """Each answer is about the run that was asked for, in every child and thread; few connections, none shared."""
-    names = [f"web-{place}" for place in range(RUNS)]
+    names: list[str] = []
     pids: set[int] = set()
-    with ThreadPoolExecutor(WORKERS * THREADS) as pool:
-        for name, answer in zip(names, pool.map(lambda name: ask(gunicorn, name), names), strict=True):
+
+    def all_answer() -> bool:
+        """Ask many times at once, and say whether every child has answered by now: one may start late."""
+        more = [f"web-{len(names) + place}" for place in range(RUNS)]
+        for name, answer in zip(more, pool.map(lambda name: ask(gunicorn, name), more), strict=True):
             assert answer["run_id"] == name
             pids.add(answer["pid"])
-    assert len(pids) == WORKERS
+        names.extend(more)
+        return len(pids) == WORKERS
+
+    with ThreadPoolExecutor(WORKERS * THREADS) as pool:
+        eventually(all_answer, what="answers of every child")
     (preload,) = (each for each in alone.published() if each.startswith("preload-"))
     assert int(preload.partition("-")[2]) not in pids
     assert sorted(alone.published()) == sorted([*names, "first", preload])
@@ -81,18 +88,32 @@ def test_gunicorn_that_loads_the_service_before_it_forks(alone: Stage, gunicorn:
     assert len(alone.redis.client_list()) <= 3 * (1 + WORKERS * THREADS) + 1
 
 
+def pid_of(stage: Stage, run_id: str) -> int:
+    """Give the process that enqueued a run, as its metadata says."""
+    metadata: Any = stage.redis.hget(stage.keys.record(run_id), "metadata")
+    return int(json.loads(metadata)["pid"])
+
+
 @pytest.mark.slow
 def test_celery_prefork_of_a_caller(alone: Stage) -> None:
     """The tasks of another service's own prefork worker enqueue; parent and children have sockets of their own."""
     celery = Celery("client", broker=alone.url, set_as_current=False)
-    names = [f"task-{place}" for place in range(RUNS)]
-    with WorkerProcess("producer.apps.caller", env=env_of(alone), options=["-P", "prefork"]):
-        for name in names:
+    names: list[str] = []
+    pids: set[int] = set()
+
+    def both_enqueued() -> bool:
+        """Send many tasks, and say whether both children have worked by now: one may start late."""
+        more = [f"task-{len(names) + place}" for place in range(RUNS)]
+        names.extend(more)
+        for name in more:
             celery.send_task("caller.enqueue", args=[name], queue=f"caller-{alone.fleet}")
-        eventually(lambda: len(alone.published()) == RUNS + 1, 40)
+        eventually(lambda: len(alone.published()) == len(names) + 1)
+        pids.update(pid_of(alone, name) for name in more)
+        return len(pids) == 2
+
+    with WorkerProcess("producer.apps.caller", env=env_of(alone), options=["-P", "prefork"]):
+        eventually(both_enqueued, what="tasks of both children")
     (preload,) = (each for each in alone.published() if each.startswith("preload-"))
     assert sorted(alone.published()) == sorted([*names, preload])
-    pids = {int(json.loads(alone.redis.hget(alone.keys.record(name), "metadata") or b"{}")["pid"]) for name in names}
-    assert len(pids) == 2
     assert int(preload.partition("-")[2]) not in pids
     celery.close()

@@ -17,7 +17,7 @@ def test_clients_survive_a_fork() -> None:
     """The tests of forking.py, in a process that has no threads but its own."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"]
     forking = Path(__file__).with_name("forking.py")
-    done = subprocess.run([*command, str(forking)], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([*command, str(forking)], capture_output=True, text=True, timeout=240, check=False)
     assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -44,12 +44,12 @@ async def test_the_result_is_waited_for_by_listening(
 ) -> None:
     """Who asks first waits on the channel, and is told long before the next look at the log."""
     run = await do(fleet.enqueue, PLAN, "hi")
-    waiting = asyncio.ensure_future(do(another(poll_interval=60).run(run.run_id).result))
+    waiting = asyncio.ensure_future(do(another(poll_interval=3600).run(run.run_id).result))
     await asyncio.to_thread(eventually, lambda: stage.subscribers(run.run_id) == 1)
     claim = stage.claim(run.run_id)
     stage.says(claim, "a")
     stage.completes(claim)
-    assert (await asyncio.wait_for(waiting, 10)).text == "hello"
+    assert (await asyncio.wait_for(waiting, 60)).text == "hello"
     await asyncio.to_thread(eventually, lambda: stage.subscribers(run.run_id) == 0)
 
 

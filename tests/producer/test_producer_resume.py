@@ -201,7 +201,7 @@ async def test_a_broker_that_is_away_does_not_undo_a_decision(
 ) -> None:
     """The decision is recorded, so resuming succeeds; the sweep offers the run (DESIGN 4)."""
     run = await _paused(fleet, stage, APPROVAL)
-    cut_off = another(broker_url="redis://127.0.0.1:1/0", timeout=1)
+    cut_off = another(broker_url="redis://127.0.0.1:1/0", timeout=5)
     assert await do(cut_off.run(run.run_id).resume, {APPROVAL.id: Approve()}, by="alice") == "queued"
     assert (await do(run.status)).state == "queued"
     assert stage.published() == [run.run_id]

@@ -33,7 +33,7 @@ async def test_a_busy_thread_rejects_and_nothing_is_left_behind(fleet: AnyFleet,
     """The error names the run in front; the refused run never was, so that no event of it is published."""
     await do(fleet.enqueue, PLAN, "hi", run_id="a", thread_id="t")
     with stage.executor.subscribe(stage.keys.events("b")) as channel:
-        assert channel.get(1) is LOOK
+        assert channel.get(60) is LOOK
         with pytest.raises(ThreadBusy, match="'a'") as busy:
             await do(fleet.enqueue, PLAN, "and", run_id="b", thread_id="t", double_text="reject")
         assert channel.get(0.1) is None

@@ -274,14 +274,14 @@ except ValueError as error:
 
 def test_without_the_models_extra_the_error_says_what_to_install() -> None:
     """In a process in which pydantic-ai cannot be imported."""
-    ended = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True, timeout=240, check=True)
     assert ended.stdout == ("model 'support' (openai:gpt-5-mini) needs pydantic-ai: pip install 'turnfleet[models]'\n")
 
 
 def test_the_registry_does_not_load_providers() -> None:
     """A worker with models of its own never pays for pydantic-ai."""
     code = "import sys, turnfleet_worker.registry; print('pydantic_ai' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert ended.stdout == "False\n"
 
 
@@ -407,7 +407,7 @@ def test_two_processes_announce_the_same() -> None:
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=True,
         ).stdout
         for seed in ("1", "2")

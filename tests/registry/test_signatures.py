@@ -284,7 +284,7 @@ def test_the_digest_is_the_same_in_every_process() -> None:
             check=True,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         ).stdout
         for seed in ("1", "2", "3")
     }

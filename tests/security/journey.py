@@ -39,7 +39,7 @@ class Journey:
         """Enqueue, listen, decide, with a worker and both clients; ask the doctor, and Flower where it is asked for."""
         with (
             WorkerProcess(APP, env=self.env) as worker,
-            Fleet(self.url, **self.place, poll_interval=30) as fleet,
+            Fleet(self.url, **self.place, poll_interval=3600) as fleet,
         ):
             run = fleet.enqueue(PLAN, "please", run_id="r")
             kinds = [event.kind for event in run.events(until="pause", timeout=60)]
@@ -56,7 +56,7 @@ class Journey:
                 assert secret not in worker.log
 
     async def _follow(self) -> str:
-        async with AsyncFleet(self.url, **self.place, poll_interval=30) as fleet:
+        async with AsyncFleet(self.url, **self.place, poll_interval=3600) as fleet:
             return [event.kind async for event in fleet.run("r").events(timeout=60)][-1]
 
     def _doctor(self) -> None:
@@ -67,9 +67,9 @@ class Journey:
 
     def _flower(self, worker: WorkerProcess, fleet: Fleet) -> None:
         with FlowerProcess(APP, env=self.env) as seen:
-            eventually(lambda: worker.hostname in seen.get("/api/workers?refresh=1"), 60, what="the worker in Flower")
+            eventually(lambda: worker.hostname in seen.get("/api/workers?refresh=1"), what="the worker in Flower")
             found = fleet.enqueue(PLAN, "again", run_id="again")
-            eventually(lambda: seen.find("again").get("again"), 60, what="the run in Flower")
+            eventually(lambda: seen.find("again").get("again"), what="the run in Flower")
             assert list(found.events(until="pause", timeout=60))[-1].kind == "approval"
             queues = seen.get("/api/queues/length")["active_queues"]
             assert [queue["name"] for queue in queues] == [f"turnfleet.{self.place['name']}"]

@@ -24,7 +24,7 @@ OLD_KEYS = SigningKeys({"old": OLD})
 NEW_KEYS = SigningKeys({"new": NEW})
 PLAN = PlanSpec(name="desk", model="desk", tools=("refund", "hasty"))
 QUICK: dict[str, Any] = {
-    "lease_seconds": 3,
+    "lease_seconds": 30,
     "heartbeat_seconds": 0.2,
     "sweep_seconds": 0.1,
     "reoffer_after_seconds": 30,
@@ -71,10 +71,10 @@ class Site:
         return AsyncFleet(self.url, name=self.name, signing=signing, poll_interval=0.2)
 
     @asynccontextmanager
-    async def host(self, signing: SigningKeys | None = KEYS) -> AsyncIterator[WorkerHost]:
+    async def host(self, signing: SigningKeys | None = KEYS, **settings: Any) -> AsyncIterator[WorkerHost]:
         """Run all of a worker process but Celery."""
         app: Any = create_app(
-            self.registry, self.url, name=self.name, signing=signing, settings=WorkerSettings(**QUICK)
+            self.registry, self.url, name=self.name, signing=signing, settings=WorkerSettings(**QUICK | settings)
         )
         host: WorkerHost = app.host_factory(app)
         await host.start()

@@ -82,11 +82,11 @@ def test_a_fleet_works_with_no_more_than_it_was_given(guarded: Guarded) -> None:
     ):
         run = fleet.enqueue(PLAN, "please", run_id="run-1", thread_id="t", tenant="acme", expires=600)
         fleet.enqueue(PLAN, "please", run_id="run-2", thread_id="t", double_text="interrupt")
-        assert list(fleet.run("run-2").events(until="pause", timeout=20))[-1].kind == "approval"
+        assert list(fleet.run("run-2").events(until="pause", timeout=60))[-1].kind == "approval"
         assert run.status().state == "cancelled"
         (waiting,) = watching.run("run-2").interrupts()
         fleet.run("run-2").resume({waiting.id: Approve()}, by="ann", roles=("finance",))
-        assert [event.kind for event in watching.run("run-2").events(timeout=20)][-1] == "done"
+        assert [event.kind for event in watching.run("run-2").events(timeout=60)][-1] == "done"
         assert asyncio.run(_follow(guarded)) == "done"
         later = fleet.enqueue(PLAN, "later", run_id="run-3", countdown=600)
         assert later.cancel()
@@ -103,7 +103,7 @@ def test_a_fleet_works_with_no_more_than_it_was_given(guarded: Guarded) -> None:
 
 async def _follow(guarded: Guarded) -> str:
     async with AsyncFleet(guarded.url("producer"), **guarded.place) as fleet:
-        return [event.kind async for event in fleet.run("run-2").events(timeout=20)][-1]
+        return [event.kind async for event in fleet.run("run-2").events(timeout=60)][-1]
 
 
 def tried(client: Any, *words: str) -> str:

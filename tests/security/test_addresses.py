@@ -12,7 +12,8 @@ import redis
 import trustme
 from security.journey import PLAN, Journey
 from support.certificates import as_arguments, authority_or_skip
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 
 from turnfleet import AsyncFleet, Fleet, FleetUnavailable, InvalidAddress, InvalidId
 from turnfleet.store.place import address, hide, shown

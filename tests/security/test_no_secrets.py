@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def page(flower: FlowerProcess, path: str) -> str:
     """Give what Flower answers, whatever it is."""
     login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     request = Request(f"http://127.0.0.1:{flower.port}{path}", headers={"Authorization": f"Basic {login}"})
-    with urlopen(request, timeout=20) as answer:  # noqa: S310 - the scheme stands in the line above
+    with urlopen(request, timeout=60) as answer:  # noqa: S310 - the scheme stands in the line above
         return str(answer.read().decode())
 
 
@@ -80,18 +81,18 @@ def test_a_worker_and_flower_show_none_of_it(locked_redis: RedisServer, fleet_na
         labels = {"team": "private-label-value"}
         run = fleet.enqueue(PLAN, f"{MARK}-prompt", run_id="whole", metadata=labels)
         for decision in (Approve(), Answer(f"{MARK}-answer")):
-            assert list(run.events(until="pause", timeout=20))[-1].kind in {"approval", "question"}
+            assert list(run.events(until="pause", timeout=60))[-1].kind in {"approval", "question"}
             run.resume({run.interrupts()[0].id: decision}, by="ann", roles=("finance",))
             eventually(lambda: run.status().state != "queued")
-        assert run.result(timeout=20).text == f"{MARK}-text"
-        _refused(fleet, fleet_name, url)
+        assert run.result(timeout=60).text == f"{MARK}-text"
+        _refused(fleet, fleet_name, url, worker)
         eventually(lambda: {"whole", "altered"} <= set(flower.get("/api/tasks")), what="the runs in Flower")
         for path in PAGES:
             shown = page(flower, path.format(worker=worker.hostname, task="whole"))
             assert leaks(shown) == [], path
             assert len(shown) > 10
-        conf = json.dumps(flower.get(f"/api/workers?refresh=1&workername={worker.hostname}"))
-        assert "broker_url" in conf
+        asks = f"/api/workers?refresh=1&workername={worker.hostname}"
+        conf = eventually(lambda: "broker_url" in (told := json.dumps(flower.get(asks))) and told)
         assert leaks(conf) == []
         assert leaks(flower.log) == []
         assert leaks(worker.log) == []
@@ -99,11 +100,13 @@ def test_a_worker_and_flower_show_none_of_it(locked_redis: RedisServer, fleet_na
         _commands(place, fleet_name, tmp_path)
 
 
-def _refused(fleet: Fleet, name: str, url: str) -> None:
+def _refused(fleet: Fleet, name: str, url: str, worker: WorkerProcess) -> None:
     """Send what is refused: a run that was altered, and messages that nobody signed, or that are none."""
     with redis.Redis.from_url(url) as client:
-        altered = fleet.enqueue(PLAN, f"{MARK}-prompt", run_id="altered", countdown=0.5)
+        worker.send(signal.SIGSTOP)  # so that it does not come to the run before the thief does
+        altered = fleet.enqueue(PLAN, f"{MARK}-prompt", run_id="altered")
         client.hset(Keys(name).record("altered"), "request", json.dumps({"prompt": f"{MARK}-altered"}))
+        worker.send(signal.SIGCONT)
         queue = f"turnfleet.{name}"
         envelope = {"fleet": name, "run_id": "odd", "plan": {"name": "p", "model": MARK}, "request": {"prompt": MARK}}
         odd: list[dict[str, Any]] = [{"envelope": envelope}, {"envelope": envelope | {"v": MARK}}]
@@ -112,7 +115,7 @@ def _refused(fleet: Fleet, name: str, url: str) -> None:
             client.lpush(queue, json.dumps(celery_message(f"odd-{number}", kwargs, queue=queue)))
         client.lpush(queue, json.dumps(celery_message("odd-body", {}, queue=queue, body=MARK.encode())), MARK)
         with pytest.raises(RunFailed, match="does not fit its signature") as failed:
-            altered.result(timeout=20)
+            altered.result(timeout=60)
         assert leaks(str(failed.value)) == []
         eventually(lambda: client.llen(queue) == 0, what="an empty queue")
 

@@ -1,12 +1,12 @@
 """A worker with keys acts on what a person with a key decided; the rest is asked about again (design/signing.md)."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from security.kit import KEYS, PLAN, Site
+from worker.kit import until
 
 from turnfleet import Answer, Approve, AsyncFleet, Edit, PlanSpec, Reject
 from turnfleet.store import commands
@@ -181,7 +181,7 @@ async def test_what_is_decided_when_nobody_decides_needs_no_key(site: Site) -> N
         plan = PlanSpec(name="desk", model="hasty", tools=("refund", "hasty"))
         await fleet.enqueue(plan, "please", run_id="r")
         await site.deliver(host)
-        offers = await _sweep_until_offered(site)
+        offers = await _sweep_until_offered(site, host)
         (result,) = await site.deliver(host, *offers)
         assert isinstance(result, dict), result
         assert result["state"] == "completed"
@@ -190,24 +190,28 @@ async def test_what_is_decided_when_nobody_decides_needs_no_key(site: Site) -> N
         assert host.counts["decision refused"] == 0
 
 
-async def _sweep_until_offered(site: Site) -> list[dict[str, Any]]:
-    for _ in range(200):
-        offers = await site.messages()
-        if offers:
-            return offers
-        await asyncio.sleep(0.05)
-    raise AssertionError("the sweep offered nothing")
+async def _sweep_until_offered(site: Site, host: WorkerHost) -> list[dict[str, Any]]:
+    offers: list[dict[str, Any]] = []
+
+    async def offered() -> bool:
+        await host.make_rounds()
+        offers.extend(await site.messages())
+        return bool(offers)
+
+    await until(offered)
+    return offers
 
 
 async def test_another_default_than_the_one_that_was_signed_does_not_count(site: Site) -> None:
     """Whoever writes into Redis cannot have a refund approved by waiting."""
-    async with site.fleet() as fleet, site.host() as host:
+    # Nobody sweeps by himself: the default is not taken before it was exchanged.
+    async with site.fleet() as fleet, site.host(sweep_seconds=29) as host:
         plan = PlanSpec(name="desk", model="hasty", tools=("refund", "hasty"))
         await fleet.enqueue(plan, "please", run_id="r")
         await site.deliver(host)
         (waiting,) = await fleet.run("r").interrupts()
         await site.client.hset(site.keys.interrupts("r"), f"o:{waiting.id}", '{"kind":"approve","value":null}')
-        offers = await _sweep_until_offered(site)
+        offers = await _sweep_until_offered(site, host)
         (result,) = await site.deliver(host, *offers)
         assert isinstance(result, dict), result
         assert result["state"] == "paused"

@@ -46,13 +46,13 @@ def test_a_fleet_follows_its_master(authority: Authority, fleet_name: str) -> No
     with SentinelPair(authority) as pair, Site(pair.url, fleet_name) as site:
         site.worker(concurrency=6)
         paid = site.enqueue(prompt=steps([call("pay")], "all done"), run_id="paid")
-        assert list(paid.events(until="pause", timeout=30))[-1].kind == "approval"
+        assert list(paid.events(until="pause", timeout=60))[-1].kind == "approval"
         runs = [site.insist(f"r{number}") for number in range(4)]
         eventually(lambda: len(site.marks("nap:")) >= 2)
         pair.master.kill()
-        eventually(pair.promoted, 30, what="the replica is promoted")
+        eventually(pair.promoted, what="the replica is promoted")
         runs += [site.insist(f"later{number}") for number in range(2)]
-        (waiting,) = eventually(lambda: _known(site), 30, what="the interrupt at the new master")
+        (waiting,) = eventually(lambda: _known(site), what="the interrupt at the new master")
         paid.resume({waiting.id: Approve()}, by="alice")
         assert paid.result(timeout=60).text == "all done"
         site.check(runs, timeout=90)

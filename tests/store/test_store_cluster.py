@@ -1,6 +1,7 @@
 """A real cluster: commands go where their key is, slots may move under them, readers follow, and one node may die."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any
@@ -64,16 +65,16 @@ async def test_events_are_heard_at_the_node_that_has_the_run(
     owner = cluster.node_of(channel)
     with plain.subscribe(channel) as other:
         async with awaiting.subscribe(channel) as heard:
-            assert await asyncio.wait_for(anext(heard), 5) is LOOK
-            assert await asyncio.to_thread(other.get, 5) is LOOK
+            assert await asyncio.wait_for(anext(heard), 60) is LOOK
+            assert await asyncio.to_thread(other.get, 60) is LOOK
             assert [sharded(server, channel) for server in cluster.masters] == [
                 2 if server is owner else 0 for server in cluster.masters
             ]
             await on(commands.step(on.keys, claim, seq=1, events=[event("run", 0, "usage")]))
-            message = await asyncio.wait_for(anext(heard), 5)
+            message = await asyncio.wait_for(anext(heard), 60)
             assert message is not LOOK
             assert b'"usage"' in message
-            assert await asyncio.to_thread(other.get, 5) == message
+            assert await asyncio.to_thread(other.get, 60) == message
     eventually(lambda: [sharded(server, channel) for server in cluster.masters] == [0, 0, 0])
 
 
@@ -140,22 +141,22 @@ async def test_readers_follow_a_slot_that_moves(
     channel = on.keys.events("run")
     with plain.subscribe(channel) as other:
         async with awaiting.subscribe(channel) as heard:
-            assert await asyncio.wait_for(anext(heard), 5) is LOOK
-            assert await asyncio.to_thread(other.get, 5) is LOOK
+            assert await asyncio.wait_for(anext(heard), 60) is LOOK
+            assert await asyncio.to_thread(other.get, 60) is LOOK
             source, target = await asyncio.to_thread(cluster.begin_move, channel)
             await asyncio.to_thread(cluster.end_move, channel, source, target)
-            assert await asyncio.wait_for(anext(heard), 10) is LOOK
-            assert await asyncio.to_thread(other.get, 10) is LOOK
+            assert await asyncio.wait_for(anext(heard), 60) is LOOK
+            assert await asyncio.to_thread(other.get, 60) is LOOK
             assert (sharded(source, channel), sharded(target, channel)) == (0, 2)
             await on(commands.step(on.keys, claim, seq=1, events=[event("run", 0, "usage")]))
-            assert await asyncio.wait_for(anext(heard), 5) is not LOOK
-            assert await asyncio.to_thread(other.get, 5) is not None
+            assert await asyncio.wait_for(anext(heard), 60) is not LOOK
+            assert await asyncio.to_thread(other.get, 60) is not None
 
 
 async def test_one_node_that_dies_takes_its_own_runs_along_and_gives_them_back(fleet_name: str) -> None:
     """Others go on meanwhile; its replica takes over, and commands and readers find it by themselves."""
     with RedisCluster(replicas=True) as cluster:
-        executor, plain = AsyncExecutor(cluster.url, timeout=2), SyncExecutor(cluster.url, timeout=2)
+        executor, plain = AsyncExecutor(cluster.url, timeout=3), SyncExecutor(cluster.url, timeout=3)
         nobody: Any = None
         bench = Bench(fleet_name, executor, nobody)
         names = [f"r{number}" for number in range(12)]
@@ -166,13 +167,17 @@ async def test_one_node_that_dies_takes_its_own_runs_along_and_gives_them_back(f
         assert 0 < len(lost) < len(names)
         channel = bench.keys.events(min(lost))
         async with executor.subscribe(channel) as heard:
-            assert await asyncio.wait_for(anext(heard), 5) is LOOK
-            await asyncio.to_thread(eventually, lambda: cluster.caught_up(dying), 20, what="the replica is in step")
+            assert await asyncio.wait_for(anext(heard), 60) is LOOK
+            await asyncio.to_thread(eventually, lambda: cluster.caught_up(dying), what="the replica is in step")
+            heir = cluster.replicas[0].process
+            assert heir is not None
+            heir.send_signal(signal.SIGSTOP)  # so that it does not take over before all have looked
             dying.kill()
             many = await executor.execute_many([commands.status(bench.keys, name) for name in names])
             assert {name for name, each in zip(names, many, strict=True) if isinstance(each, FleetUnavailable)} == lost
             many = plain.execute_many([commands.status(bench.keys, name) for name in names])
             assert {name for name, each in zip(names, many, strict=True) if isinstance(each, FleetUnavailable)} == lost
+            heir.send_signal(signal.SIGCONT)
 
             def there() -> bool:
                 try:
@@ -180,12 +185,12 @@ async def test_one_node_that_dies_takes_its_own_runs_along_and_gives_them_back(f
                 except FleetUnavailable:
                     return False
 
-            await asyncio.to_thread(eventually, there, 30, what="the replica serves")
+            await asyncio.to_thread(eventually, there, what="the replica serves")
             assert (await bench.status(min(lost))).state == "queued"
             claim = await bench.claim(min(lost))
-            assert await asyncio.wait_for(anext(heard), 20) is LOOK
+            assert await asyncio.wait_for(anext(heard), 60) is LOOK
             await bench(commands.step(bench.keys, claim, seq=1, events=[event(claim.run_id, 0, "usage")]))
-            assert await asyncio.wait_for(anext(heard), 5) is not LOOK
+            assert await asyncio.wait_for(anext(heard), 60) is not LOOK
         with pytest.raises(UnknownRun):
             await bench.status("never")
         await executor.aclose()

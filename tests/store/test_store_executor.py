@@ -11,7 +11,8 @@ import pytest
 import redis
 from redis.exceptions import BusyLoadingError, ConnectionError, NoScriptError, TimeoutError  # noqa: A004 - redis' names
 from store.kit import Bench, ending, event, new_run
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 
 from turnfleet.errors import FleetUnavailable, RunIdConflict, StoreError, UnknownRun
 from turnfleet.store import Keys, calls, commands

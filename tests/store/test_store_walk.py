@@ -243,4 +243,4 @@ class RunWalk(RuleBasedStateMachine):
 
 
 TestRunWalk = RunWalk.TestCase
-TestRunWalk.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestRunWalk.settings = settings(max_examples=40, stateful_step_count=40)

@@ -61,7 +61,7 @@ class Browser:
     def wait_for(self, *texts: str) -> None:
         """Wait until all of these can be read on the page."""
         try:
-            eventually(lambda: all(text in self.text for text in texts), 20, what=f"{texts} on the page")
+            eventually(lambda: all(text in self.text for text in texts), what=f"{texts} on the page")
         except AssertionError as error:
             error.add_note(f"what can be read there:\n{self.text}")
             raise

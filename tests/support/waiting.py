@@ -7,9 +7,13 @@ from typing import Literal, TypeVar
 T = TypeVar("T")
 
 GLANCE_SECONDS = 0.02
+LIMIT_SECONDS = 60.0
+"""What holds soon on a machine at rest holds by then on one that is busy with other things; a failure may take long."""
 
 
-def eventually(predicate: Callable[[], T | Literal[False] | None], timeout: float = 15.0, *, what: str = "") -> T:
+def eventually(
+    predicate: Callable[[], T | Literal[False] | None], timeout: float = LIMIT_SECONDS, *, what: str = ""
+) -> T:
     """Return the first true value of `predicate`; AssertionError, saying the last value, after `timeout` seconds."""
     limit = time.monotonic() + timeout
     while True:

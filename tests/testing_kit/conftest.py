@@ -82,7 +82,7 @@ class RealStage:
 
     def until(self, holds: Callable[[], object]) -> None:
         """Wait."""
-        eventually(lambda: bool(holds()), 40)
+        eventually(lambda: bool(holds()))
 
     def kill_worker(self) -> None:
         """Kill the worker, and start another one."""

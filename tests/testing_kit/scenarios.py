@@ -40,7 +40,7 @@ def seen(run: Run[Any]) -> dict[str, Any]:
     status = run.status()
     told: dict[str, Any] = {"state": status.state, "kinds": outline(list(run.events())), "attempts": status.attempts}
     if status.state == "completed":
-        outcome = run.result(timeout=10)
+        outcome = run.result(timeout=60)
         told |= {"text": outcome.text, "tools": [(each.name, each.value, each.error) for each in outcome.tool_outcomes]}
         told |= {"requests": outcome.usage.requests, "stop": outcome.stop_reason}
     else:
@@ -76,7 +76,7 @@ def fail_and_retry(stage: Stage) -> Any:
     run = stage.fleet.enqueue(plan("failing"), "hi")
     failed = ended(stage, run)
     with pytest.raises(RunFailed, match="the model is down"):
-        run.result(timeout=10)
+        run.result(timeout=60)
     run.retry()
     return failed, ended(stage, run)
 
@@ -183,8 +183,8 @@ def park(stage: Stage) -> Any:
 
 def later(stage: Stage) -> Any:
     """Enqueue for later; the life of one run is over before it is due."""
-    due = stage.fleet.enqueue(plan("plain"), "hi", countdown=2)
-    doomed = stage.fleet.enqueue(plan("plain"), "hi", countdown=3600, expires=2)
+    due = stage.fleet.enqueue(plan("plain"), "hi", countdown=5)
+    doomed = stage.fleet.enqueue(plan("plain"), "hi", countdown=3600, expires=5)
     before = [run.status().state for run in (due, doomed)]
     return before, ended(stage, due)["state"], ended(stage, doomed)
 

@@ -103,6 +103,6 @@ def plan(model: str, *tools: str, delegates: tuple[str, ...] = ()) -> PlanSpec:
 def app() -> object:
     """Make the app of a real worker."""
     settings = WorkerSettings(
-        lease_seconds=2, heartbeat_seconds=0.4, sweep_seconds=0.3, reoffer_after_seconds=2, drain_seconds=5
+        lease_seconds=3, heartbeat_seconds=0.4, sweep_seconds=0.3, reoffer_after_seconds=2, drain_seconds=5
     )
     return create_app(registry, os.environ["TURNFLEET_REDIS_URL"], name=os.environ["TURNFLEET_NAME"], settings=settings)

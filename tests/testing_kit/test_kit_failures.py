@@ -65,6 +65,7 @@ def test_a_wait_in_vain_says_in_which_call_the_run_is() -> None:
     desk = Desk()
     with local_fleet(desk.registry, models=script(call("look", what="tea"), *WAITING)) as fleet:
         run = _enqueue(fleet, run_id="r")
+        fleet.settle()
         assert _waited_in_vain(run, 0.3) == (
             "run 'r' did not get on: it is running; in a call of wait (w1). What it did: calls look -> "
             "look gave its result -> calls wait"
@@ -103,6 +104,7 @@ def test_a_run_that_waits_without_a_word_waits_for_the_fleets_patience() -> None
     """No test hangs."""
     with local_fleet(Desk().registry, models=script(*WAITING), patience=0.2) as fleet:
         run = _enqueue(fleet)
+        fleet.settle()
         with pytest.raises(TimeoutError, match="in a call of wait"):
             run.result()
         with pytest.raises(TimeoutError, match="in a call of wait"):

@@ -82,7 +82,7 @@ async def test_nothing_is_left_on_the_loop() -> None:
     with pytest.raises(ZeroDivisionError):
         await break_off()
     with pytest.raises(RuntimeError, match="this local fleet is closed"):
-        await asyncio.wait_for(readers[0], 5)
+        await asyncio.wait_for(readers[0], 60)
     assert asyncio.all_tasks() == before
 
 
@@ -95,7 +95,7 @@ def test_no_thread_is_left() -> None:
         fleet.settle()
         assert len(set(threading.enumerate()) - before) >= 3
         fleet.kill_worker()
-    eventually(lambda: set(threading.enumerate()) <= before, 5)  # their own patience is 10 seconds
+    eventually(lambda: set(threading.enumerate()) <= before, 8)  # their own patience is 10 seconds
 
 
 def test_what_is_left_of_a_closed_fleet_says_so() -> None:
@@ -123,7 +123,7 @@ def test_without_a_with() -> None:
     finally:
         fleet.close()
         fleet.close()
-    eventually(lambda: set(threading.enumerate()) <= before, 5)
+    eventually(lambda: set(threading.enumerate()) <= before, 8)
     with pytest.raises(RuntimeError, match="closed"):
         fleet.runs()
 

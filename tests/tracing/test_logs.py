@@ -57,6 +57,16 @@ def lines_of(worker: WorkerProcess) -> list[dict[str, Any]]:
     return [json.loads(line) for line in dropwhile(lambda line: not line.startswith("{"), whole_lines(worker.log))]
 
 
+def messages_in(worker: WorkerProcess, part: str) -> list[dict[str, Any]]:
+    """Give the lines whose messages have this part."""
+    return [line for line in lines_of(worker) if part in line["message"]]
+
+
+def exceptions_in(worker: WorkerProcess) -> dict[str, str]:
+    """Give the tracebacks in a JSON log, by run."""
+    return {line["run"]: line["exception"] for line in lines_of(worker) if "exception" in line}
+
+
 def test_every_line_made_in_a_run_says_which_and_runs_never_mix(fleet: Fleet, start: Start) -> None:
     """Of 40 runs at once: from tasks, threads and prints, and Celery's own line about the end of each."""
     worker = start(TURNFLEET_LOG_FORMAT="json")
@@ -66,7 +76,7 @@ def test_every_line_made_in_a_run_says_which_and_runs_never_mix(fleet: Fleet, st
     for run in runs:
         assert run.result(timeout=60).text == PHRASE
     ended = "succeeded in"
-    eventually(lambda: worker.log.count(ended) == len(runs))
+    closing = eventually(lambda: len(seen := messages_in(worker, ended)) == len(runs) and seen)
     lines = lines_of(worker)
     spoken = [line for line in lines if " by " in line["message"]]
     assert len(spoken) == 4 * len(runs)
@@ -86,7 +96,6 @@ def test_every_line_made_in_a_run_says_which_and_runs_never_mix(fleet: Fleet, st
         ("celery.redirected", "warning"),
     }
     assert {line["order"] for line in spoken if line["message"].startswith("said")} == {1001}
-    closing = [line for line in lines if ended in line["message"]]
     assert {line["run"]: line["tenant"] for line in closing} == tenants
     assert [line for line in lines if "run" in line and line["run"] not in tenants] == []
     assert PHRASE not in worker.log
@@ -96,8 +105,8 @@ def test_a_delegated_runs_lines_say_both(fleet: Fleet, start: Start) -> None:
     """`run` is the root, which people know; `child` is the one that the code is of."""
     worker = start(TURNFLEET_LOG_FORMAT="json")
     run = fleet.enqueue(SPOKEN, steps([call("speaker", prompt=steps([call("say", text="x")], "y"))], "z"))
-    run.result(timeout=30)
-    (line,) = (line for line in lines_of(worker) if line["message"].startswith("said"))
+    run.result(timeout=60)
+    (line,) = messages_in(worker, "said by")
     assert (line["run"], line["child"]) == (run.run_id, f"{run.run_id}.call-0-0")
 
 
@@ -108,8 +117,7 @@ def test_a_failure_has_its_traceback_and_not_the_prompt(fleet: Fleet, start: Sta
     broken = fleet.enqueue(PLAN, steps({"fail": "the shop is closed"}))
     for run in (refused, broken):
         eventually(lambda run=run: run.status().state == "failed")  # type: ignore[misc]
-    eventually(lambda: worker.log.count('"exception"') == 2)
-    raised = {line["run"]: line["exception"] for line in lines_of(worker) if "exception" in line}
+    raised = eventually(lambda: len(seen := exceptions_in(worker)) == 2 and seen)
     assert raised[broken.run_id].startswith("Traceback (most recent call last):")
     assert raised[broken.run_id].endswith("RuntimeError: the shop is closed")
     assert raised[refused.run_id].endswith("ModelUnavailableError: model 'overloaded' gave no turn: RuntimeError")
@@ -131,7 +139,7 @@ def test_text_stays_celerys_with_the_fields_behind(fleet: Fleet, start: Start) -
     worker = start()
     run = fleet.enqueue(SPOKEN, steps([call("say", text="x")], "y"), tenant="acme")
     refused = fleet.enqueue(PLAN.model_copy(update={"model": "overloaded"}), PHRASE)
-    run.result(timeout=30)
+    run.result(timeout=60)
     (line,) = (line for line in worker.log.splitlines() if "said by" in line)
     assert line.endswith(f"INFO/MainProcess] said by {run.run_id} [run={run.run_id} plan=spoken tenant=acme attempt=1]")
     worker.wait_for_log("ModelUnavailableError: model 'overloaded'")
@@ -143,7 +151,7 @@ def test_a_programs_own_logging_is_left_alone(fleet: Fleet, start: Start) -> Non
     """Whoever took it over from Celery keeps it, whatever format the environment asks for; a filter has the fields."""
     worker = start(OWN_LOGGING="1", TURNFLEET_LOG_FORMAT="json")
     run = fleet.enqueue(SPOKEN, steps([call("say", text="x")], "y"))
-    run.result(timeout=30)
+    run.result(timeout=60)
     assert f"OWN <{run.run_id}> said by {run.run_id}\n" in worker.log
     assert f"OWN <> {worker.hostname} ready.\n" in worker.log
     assert [line for line in worker.log.splitlines() if line.startswith("{")] == []

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol, Self, TypeVar
 
+from support.waiting import LIMIT_SECONDS
 from worker.conftest import Shop
 
 from turnfleet.store import Command, commands
@@ -100,7 +101,7 @@ class HostProcess:
     def __init__(self, shop: Shop, redis_url: str, **settings: Any) -> None:
         self.keys = shop.keys
         quick: dict[str, Any] = {
-            "lease_seconds": 3,
+            "lease_seconds": 30,
             "heartbeat_seconds": 0.2,
             "sweep_seconds": 0.2,
             "reoffer_after_seconds": 30,
@@ -143,7 +144,7 @@ def a_delivery(run_id: str) -> Delivery:
     return Delivery(task_id=run_id, root_id=run_id, redelivered=False, hostname="here")
 
 
-async def until(holds: Callable[[], Any], seconds: float = 20) -> None:
+async def until(holds: Callable[[], Any], seconds: float = LIMIT_SECONDS) -> None:
     """Wait until a condition (plain or async) holds. Raises AssertionError after so many seconds."""
     loop = asyncio.get_running_loop()
     limit = loop.time() + seconds

@@ -24,11 +24,14 @@ async def test_a_cancel_is_heard_and_other_fleets_cancels_are_not(shop: Shop) ->
     heard: asyncio.Queue[str] = asyncio.Queue()
     listener = ControlListener(shop.executor, shop.keys, heard.put_nowait)
     listener.start()
-    while not await shop.executor.client.pubsub_numpat():
-        pass  # until its subscription has taken effect; each look is a round trip
+    channel = shop.keys.control("ready")
+    # Until its subscription has taken effect; each look is a round trip.
+    while not await shop.executor.client.publish(channel, b"x"):
+        pass
+    assert await asyncio.wait_for(heard.get(), 60) == "ready"
     await shop.executor.client.publish(f"{{{shop.keys.fleet}-other}}:c:not-mine", b"x")
     await shop.executor.execute(commands.cancel(shop.keys, "run", reason="stop"))
-    assert await asyncio.wait_for(heard.get(), 10) == "run"
+    assert await asyncio.wait_for(heard.get(), 60) == "run"
     assert heard.empty()
     await listener.stop()
 
@@ -50,6 +53,6 @@ async def test_a_cancel_is_heard_from_every_node_of_a_cluster(fleet_name: str) -
         await asyncio.to_thread(eventually, lambda: sum(tell(s, "PUBSUB", "NUMPAT") for s in cluster.masters) == 1)
         for name in names:
             await executor.execute(commands.cancel(bench.keys, name, reason="stop"))
-        assert {await asyncio.wait_for(heard.get(), 10) for _ in names} == names
+        assert {await asyncio.wait_for(heard.get(), 60) for _ in names} == names
         await listener.stop()
         await executor.aclose()

@@ -42,7 +42,7 @@ class Floor:
         async def block(context: ToolContext) -> str:
             """Hold the whole event loop up, as careless tools do."""
             self.begun.append(context.call_id)
-            time.sleep(1.5)  # noqa: ASYNC251 - that is what it plays
+            time.sleep(4)  # noqa: ASYNC251 - that is what it plays
             return "blocked"
 
         self.shop = replace(shop, registry=registry)
@@ -63,7 +63,7 @@ async def test_a_worker_whose_claim_was_taken_stops_before_its_next_effect(shop:
         await floor.shop.lose(invocation.claim)
         other = await floor.shop.claim()
         with pytest.raises(Ignore, match="another worker has the run"):
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 60)
     floor.go.set()
     assert floor.begun == ["c1"]
     assert (await floor.shop.invocation(other).run()).state == "paused"  # c1 is in doubt, and is asked about
@@ -120,7 +120,7 @@ async def test_heartbeats_go_on_when_a_tool_blocks_the_event_loop(shop: Shop, re
     sweeper = threading.Thread(target=sweep_all_the_time)
     sweeper.start()
     try:
-        settings: dict[str, Any] = {"lease_seconds": 0.7, "heartbeat_seconds": 0.2, "sweep_seconds": 0.5}
+        settings: dict[str, Any] = {"lease_seconds": 2, "heartbeat_seconds": 0.2, "sweep_seconds": 0.5}
         async with HostProcess(floor.shop, redis_url, **settings) as process:
             assert (await process.message("run"))["state"] == "completed"
     finally:

@@ -1,7 +1,8 @@
 """A fleet app whose host does as its envelope says, and records into Redis what it saw.
 
-Envelope: {"run_id", "seconds": how long it runs, "ending": "return" | "raise" | "exit" | "ignore" | "stubborn" |
-"block" | "thread" | "reject" | "requeue", "claim": whether it claims and accepts, "accept_after": seconds}.
+Envelope: {"run_id", "seconds": how long it runs, "gate": what it waits for then, until the test opens it, "ending":
+"return" | "raise" | "exit" | "ignore" | "stubborn" | "block" | "thread" | "reject" | "requeue", "claim": whether it
+claims and accepts, "claim_gate": what it waits for before that}.
 """
 
 import asyncio
@@ -60,7 +61,7 @@ class RecordingHost:
         await self.note("seen", run=run, task=delivery.task_id, cancelled=delivery.cancelled)
         if delivery.cancelled:
             raise Ignore
-        await asyncio.sleep(envelope.get("accept_after", 0))
+        await self.pass_gate(envelope.get("claim_gate"))
         if envelope.get("ending") == "requeue" and not delivery.redelivered:
             raise Reject(requeue=True)
         if envelope.get("claim", True):
@@ -87,6 +88,7 @@ class RecordingHost:
         if ending == "block":
             time.sleep(envelope["seconds"])  # noqa: ASYNC251 - a tool that blocks the loop is what this plays
         await asyncio.sleep(envelope.get("seconds", 0))
+        await self.pass_gate(envelope.get("gate"))
         if ending == "stubborn":
             await self.stay()
         if ending == "raise":
@@ -100,9 +102,14 @@ class RecordingHost:
         if ending == "thread":
             await asyncio.to_thread(time.sleep, 300)
 
+    async def pass_gate(self, name: str | None) -> None:
+        """Wait until the test opens a gate."""
+        while name is not None and not await self.redis.exists(f"{FLEET}:gate:{name}"):  # noqa: ASYNC110 - of a process
+            await asyncio.sleep(0.02)
+
     async def stay(self) -> None:
-        """Ignore every cancellation for half a minute."""
-        ends = time.monotonic() + 30
+        """Ignore every cancellation for five minutes."""
+        ends = time.monotonic() + 300
         while time.monotonic() < ends:
             try:
                 await asyncio.sleep(1)

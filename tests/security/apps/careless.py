@@ -39,5 +39,5 @@ app = create_app(
     os.environ["TURNFLEET_REDIS_URL"],
     name=os.environ["TURNFLEET_NAME"],
     signing=SigningKeys.from_environment(),
-    settings=WorkerSettings(lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.2, reoffer_after_seconds=1),
+    settings=WorkerSettings(lease_seconds=30, heartbeat_seconds=0.5, sweep_seconds=0.2, reoffer_after_seconds=30),
 )

@@ -23,5 +23,5 @@ app = create_app(
     broker_url=os.environ.get("TURNFLEET_BROKER_URL"),
     key_prefix=os.environ.get("TURNFLEET_KEY_PREFIX", ""),
     signing=SigningKeys.from_environment(),
-    settings=WorkerSettings(lease_seconds=3, heartbeat_seconds=0.5, sweep_seconds=0.2, reoffer_after_seconds=1),
+    settings=WorkerSettings(lease_seconds=30, heartbeat_seconds=0.5, sweep_seconds=0.2, reoffer_after_seconds=30),
 )
