@@ -25,7 +25,18 @@ def test_everything_is_measured_and_nothing_is_left(tmp_path: Path, own_redis: R
     """Figures with counts and versions; not a key on the Redis given, not a file, and what others have there stays."""
     with redis.Redis.from_url(own_redis.url) as client:
         client.set("somebody's", "own")
-        done = run_command("--redis", own_redis.url, "bench", "--runs", "100", "--json", folder=tmp_path)
+        done = run_command(
+            "--redis",
+            own_redis.url,
+            "bench",
+            "--runs",
+            "100",
+            "--seconds",
+            "500",
+            "--json",
+            folder=tmp_path,
+            timeout=550,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         # What kombu keeps of unacknowledged messages is every app's on that database.
         left = {key for key in client.scan_iter() if not key.startswith(b"unacked")}

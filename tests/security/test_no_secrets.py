@@ -5,20 +5,20 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 import redis
+from click.testing import CliRunner
 from fleet.helpers import celery_message
-from support.command_line import run_command
 from support.flower_process import PASSWORD, USER, FlowerProcess
 from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
 
 from turnfleet import Answer, Approve, Fleet, FleetUnavailable, PlanSpec, RunFailed, SigningKeys
+from turnfleet.cli.main import cli
 from turnfleet.store import Keys
 from turnfleet_worker import Registry, create_app
 
@@ -62,7 +62,7 @@ def page(flower: FlowerProcess, path: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_worker_and_flower_show_none_of_it(locked_redis: RedisServer, fleet_name: str, tmp_path: Path) -> None:
+def test_a_worker_and_flower_show_none_of_it(locked_redis: RedisServer, fleet_name: str) -> None:
     """At the most talkative log level; runs that complete, fail, are refused; messages that are nobody's."""
     url = f"redis://:{LOGIN}@127.0.0.1:{locked_redis.port}/0"
     place = {
@@ -97,7 +97,7 @@ def test_a_worker_and_flower_show_none_of_it(locked_redis: RedisServer, fleet_na
         assert leaks(flower.log) == []
         assert leaks(worker.log) == []
         assert re.search("run 'altered' does not fit its signature", worker.log)
-        _commands(place, fleet_name, tmp_path)
+        _commands(place)
 
 
 def _refused(fleet: Fleet, name: str, url: str, worker: WorkerProcess) -> None:
@@ -120,7 +120,7 @@ def _refused(fleet: Fleet, name: str, url: str, worker: WorkerProcess) -> None:
         eventually(lambda: client.llen(queue) == 0, what="an empty queue")
 
 
-def _commands(place: dict[str, str], name: str, folder: Path) -> None:
+def _commands(place: dict[str, str]) -> None:
     """Use the command with what is right, and with what is wrong."""
     wrong = {
         "a wrong password": place | {"TURNFLEET_REDIS_URL": place["TURNFLEET_REDIS_URL"].replace(LOGIN, f"{LOGIN}x")},
@@ -132,9 +132,9 @@ def _commands(place: dict[str, str], name: str, folder: Path) -> None:
     }
     for case, env in wrong.items():
         for command in (("workers",), ("doctor",)):
-            ended = run_command(*command, folder=folder, env=env)
-            assert leaks(ended.stdout + ended.stderr) == [], (case, command)
-            assert "Traceback" not in ended.stderr, (case, command, ended.stderr)
+            ended = CliRunner(env=env).invoke(cli, command)
+            assert ended.exception is None or isinstance(ended.exception, SystemExit), (case, command)
+            assert leaks(ended.output) == [], (case, command)
 
 
 def test_reprs_and_errors_of_clients_show_none_of_it(locked_redis: RedisServer, fleet_name: str) -> None:
