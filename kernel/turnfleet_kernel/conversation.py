@@ -21,11 +21,13 @@ class ListConversation:
     """
 
     def open_turn(self, assembly: PromptAssembly) -> list[Message]:
-        """Start with the instructions (if any), the history and the prompt."""
-        opened: list[Message] = []
-        if assembly.instructions:
-            opened.append({"role": "system", "content": assembly.instructions})
-        opened.extend(thaw(message) for message in assembly.history)
+        """Start with the instructions (if any), the history and the prompt.
+
+        A history may be the messages of an earlier outcome, which begin with the same instructions: they stand once.
+        """
+        told: Message = {"role": "system", "content": assembly.instructions}
+        opened: list[Message] = [told] if assembly.instructions else []
+        opened.extend(message for message in map(thaw, assembly.history) if message != told)
         prompt: Message = {"role": "user", "content": assembly.prompt}
         if assembly.attachments:
             prompt["attachments"] = thaw(assembly.attachments)

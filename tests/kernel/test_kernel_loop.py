@@ -199,6 +199,18 @@ def test_opening_a_turn_dispatches_no_stage(kernel: InvocationKernel) -> None:
     assert ran == []
 
 
+async def test_the_messages_of_an_outcome_are_the_history_of_the_next_turn() -> None:
+    """Turn after turn the instructions stand once, in front."""
+    model = ScriptedModel(["said"])
+    plan = make_plan(model, instructions="Be brief.")
+    history: tuple[Any, ...] = ()
+    for turn in range(3):
+        outcome = await InvocationKernel().run(plan, TurnRequest(f"turn {turn}", history=history, run_id=f"r{turn}"))
+        assert isinstance(outcome, InvocationOutcome)
+        history = outcome.messages
+    assert [message["role"] for message in model.calls[-1]] == ["system", *["user", "assistant"] * 2, "user"]
+
+
 async def test_opening_a_turn_with_its_stages(kernel: InvocationKernel) -> None:
     """The transcript and the traces; handlers can be replaced by the id of their stage (STG-9)."""
     ran: list[str] = []
