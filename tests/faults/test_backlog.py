@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from store.kit import ending, new_run
+from support.ports import free_port
 
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
@@ -53,6 +54,27 @@ class Yard:
         await self.executor.execute_many([commands.create(self.keys, each) for each in new])
         messages = [(offer, reoffer(self.keys.fleet, offer)) for offer in map(first_offer, new)]
         await asyncio.to_thread(self.publisher.publish_many, messages)
+
+    async def lose(self, run_id: str) -> None:
+        """Take the oldest message off the queue, which is this run's."""
+        client: Any = self.executor.client
+        (lane,) = await client.keys(f"{self.queue}*[4]")
+        assert json.loads(await client.rpop(lane))["headers"]["root_id"] == run_id
+        await client.hincrby(self.keys.record(run_id), "offered", -1)  # not in the same millisecond as the rest
+
+    async def offered_again(self, runs: int) -> list[str]:
+        """Tell which runs have more than one offer."""
+        statuses: Any = await self.executor.execute_many(
+            [commands.status(self.keys, f"r{number}") for number in range(runs)]
+        )
+        return [status.run_id for status in statuses if status.offers > 1]
+
+    async def sweep_for(self, seconds: float) -> None:
+        """Sweep again and again, for so long: for what must not happen, however often one looks."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        while loop.time() < ends:
+            await self.sweeper.sweep_once()
 
     async def work(self, messages: int) -> int:
         """Take some messages, oldest first, and run what they name; give how many there were."""
@@ -110,16 +132,50 @@ async def test_a_message_that_is_lost_in_a_backlog_is_offered_again_once(redis_u
         yard = Yard(executor, redis_url, fleet_name)
         try:
             await yard.enqueue(20)
-            client: Any = executor.client
-            (lane,) = await client.keys(f"{yard.queue}*[4]")
-            lost = json.loads(await client.rpop(lane))["headers"]["root_id"]
-            await client.hincrby(yard.keys.record(lost), "offered", -1)  # not in the same millisecond as the rest
+            await yard.lose("r0")
             await yard.work(5)
             await asyncio.sleep(3 * FIRST_LOOK_MS / 1000)
             await yard.sweeper.sweep_once()
-            statuses: Any = await executor.execute_many(
-                [commands.status(yard.keys, f"r{number}") for number in range(20)]
-            )
-            assert [status.run_id for status in statuses if status.offers > 1] == [lost]
+            assert await yard.offered_again(20) == ["r0"]
+        finally:
+            yard.offers.close()
+
+
+async def test_runs_on_a_queue_that_no_worker_reads_wait_without_a_second_message(
+    redis_url: str, fleet_name: str
+) -> None:
+    """A sweep looks into a queue before it offers what is on it; what was lost there is offered again."""
+    async with aclosing(AsyncExecutor(redis_url)) as executor:
+        yard = Yard(executor, redis_url, fleet_name)
+        yard.queue = f"nobody-{fleet_name}"
+        try:
+            await yard.enqueue(20)
+            await yard.sweep_for(10 * FIRST_LOOK_MS / 1000)
+            assert await yard.offered_again(20) == []
+            await yard.lose("r0")
+            async with asyncio.timeout(20):
+                while not await yard.offered_again(20):
+                    await yard.sweeper.sweep_once()
+            assert await yard.offered_again(20) == ["r0"]
+        finally:
+            yard.offers.close()
+
+
+async def test_while_the_broker_does_not_answer_nothing_is_offered_again(redis_url: str, fleet_name: str) -> None:
+    """Whether a message waits there is not known: each offer of an outage would be a duplicate after it."""
+    async with aclosing(AsyncExecutor(redis_url)) as executor:
+        yard = Yard(executor, redis_url, fleet_name)
+        try:
+            await yard.enqueue(5)
+            backlog = yard.offers._backlog
+            yard.offers._backlog = Backlog(create_app(Registry(), f"redis://127.0.0.1:{free_port()}/0"))
+            await yard.sweep_for(10 * FIRST_LOOK_MS / 1000)
+            assert await yard.offered_again(5) == []
+            yard.offers._backlog = backlog
+            await yard.lose("r0")
+            async with asyncio.timeout(20):
+                while not await yard.offered_again(5):
+                    await yard.sweeper.sweep_once()
+            assert await yard.offered_again(5) == ["r0"]
         finally:
             yard.offers.close()

@@ -152,6 +152,26 @@ def test_a_plans_name_is_shown_in_plain_characters_and_the_first_eighty(watched:
 
 
 @pytest.mark.slow
+def test_the_task_of_a_killed_worker_is_retried_and_says_under_which_the_run_goes_on(
+    watched: Watched, run_id: str
+) -> None:
+    """By whoever takes the run back: the dead cannot say it, and their task would be at work for ever."""
+    queue = f"doomed-{run_id}"
+    doomed, heir = (WorkerProcess("fleet.planned", env=watched.worker._env, options=["-Q", queue]) for _ in range(2))
+    with doomed:
+        watched.held(run_id, "never", queue=queue)
+        watched.task(run_id, "STARTED")
+        doomed.kill()
+    lost = watched.task(run_id, "RETRY")
+    assert lost["exception"].endswith(f" was lost; the run goes on as {run_id}:2")
+    assert names(lost) == ("planned (turn 1)", repr({"plan": "planned", "turn": 1, "run_id": run_id}))
+    with heir:
+        waiting = watched.task(f"{run_id}:2", "SUCCESS")
+    assert "in_doubt" in waiting["result"]
+    assert watched.flower.states(run_id) == {run_id: "RETRY", f"{run_id}:2": "SUCCESS"}
+
+
+@pytest.mark.slow
 def test_content_is_shown_where_it_was_asked_for(watched: Watched, run_id: str) -> None:
     """`WorkerSettings(show_content=True)`: the prompt, what waits for a decision, and the answer."""
     env = {**watched.worker._env, "PLANNED_SHOW_CONTENT": "1"}

@@ -40,9 +40,10 @@ class Watched:
         """The list that `wait_for` waits for."""
         return f"gate:{self.name}"
 
-    def held(self, run_id: str, *after: Any) -> "Run[object]":
+    def held(self, run_id: str, *after: Any, **options: Any) -> "Run[object]":
         """Start a run and wait until its tool waits at the gate."""
-        run: Run[object] = self.fleet.enqueue(PLAN, steps([call("wait_for", key=self.gate)], *after), run_id=run_id)
+        prompt = steps([call("wait_for", key=self.gate)], *after)
+        run: Run[object] = self.fleet.enqueue(PLAN, prompt, run_id=run_id, **options)
         eventually(lambda: f"wait_for:{run_id}" in self.marks(), what=f"{run_id} at the gate")
         return run
 

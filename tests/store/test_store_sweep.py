@@ -6,7 +6,7 @@ import pytest
 from store.kit import APPROVE, AT_ONCE, REJECT, Bench, approval, ending
 
 from turnfleet.store import Keys, commands
-from turnfleet.store.records import EndedRun, NewDecision, SweepPolicy
+from turnfleet.store.records import EndedRun, LostTask, NewDecision, SweepPolicy
 
 FAR = 4_102_444_800_000
 
@@ -65,13 +65,30 @@ async def test_a_run_that_keeps_losing_its_workers_is_buried(bench: Bench) -> No
 @pytest.mark.parametrize("recorded", ["cancelled", "expired"])
 async def test_a_lost_run_that_shall_end_ends(bench: Bench, recorded: str) -> None:
     """Its owner died before it could write the end."""
-    await bench.running(lease_ms=0)
+    await bench.create()
+    await bench.claim(lease_ms=0, task_id="run")
     if recorded == "cancelled":
         await bench(commands.cancel(bench.keys, "run", reason="stop"))
     else:
         await bench.look.hset(bench.keys.record("run"), "expires", "1")
-    assert (EndedRun("run", recorded, None, "support"),) == (await bench.sweep()).ended
+    swept = await bench.sweep()
+    assert (EndedRun("run", recorded, None, "support"),) == swept.ended
+    assert [lost.state for lost in swept.lost_tasks] == [recorded]
     assert [recorded] == await bench.kinds()
+
+
+async def test_a_lost_lease_says_whose_task_it_was_and_what_became_of_the_run(bench: Bench) -> None:
+    """Its worker cannot say so any more; of a claim that named no task there is nothing to say."""
+    await bench.create()
+    for number, policy in ((2, AT_ONCE), (3, AT_ONCE), (3, SweepPolicy(max_attempts=3, reoffer_after_ms=0))):
+        await bench.claim(lease_ms=0, task_id="any:id", worker="w7")
+        (lost,) = (await bench.sweep(policy=policy)).lost_tasks
+        failed = (await bench.status()).error
+        assert lost == LostTask("run", "any:id", "w7", "failed" if failed else "queued", number, failed)
+    await bench(commands.retry(bench.keys, "run"))
+    await bench.claim(lease_ms=0)
+    swept = await bench.sweep()
+    assert (swept.lost, swept.lost_tasks) == (1, ())
 
 
 async def test_a_run_is_offered_when_its_eta_comes(bench: Bench) -> None:
@@ -98,6 +115,23 @@ async def test_a_lost_message_is_offered_again_with_growing_patience(bench: Benc
         (offer,) = (await bench.sweep(policy=policy)).offers
     assert waits == [10_000, 20_000, 40_000, 40_000, 40_000]
     assert (offer.queue, offer.priority, offer.number) == ("mine", 9, 6)
+
+
+async def test_a_queue_where_nobody_looked_is_named_first(bench: Bench) -> None:
+    """Whether its messages are lost, or only many, is not known yet."""
+    policy = SweepPolicy(reoffer_after_ms=10_000)
+    await bench.create(queue="mine")
+    await age(bench, 10_000)
+
+    async def sweep(looked: list[str]) -> tuple[tuple[str, ...], list[int]]:
+        shard = bench.keys.shard("run")
+        swept = await bench(commands.sweep(bench.keys, shard, policy, looked=looked))
+        return swept.unseen, [offer.number for offer in swept.offers]
+
+    assert await sweep(["another"]) == (("mine",), [])
+    assert await sweep(["another"]) == ((), []), "it is asked about again after a while, not at once"
+    await bench.look.zincrby(bench.keys.prefix(bench.keys.shard("run")) + "due", -10_000, "run")
+    assert await sweep(["another", "mine"]) == ((), [2])
 
 
 async def test_a_backlog_does_not_multiply_itself(bench: Bench) -> None:

@@ -12,13 +12,17 @@ from typing import Any, Final
 
 from celery import Celery
 from kombu.transport import redis as redis_transport
+from redis.exceptions import NoPermissionError
 
 from turnfleet.wire.broker import HIGHEST_PRIORITY
+from turnfleet.wire.connecting import bounded
 
 Lane = tuple[str, int]
 """A queue's name and a run's priority (0-9, 9 first)."""
 
 RedisChannel: Any = redis_transport.Channel
+TIMEOUT_SECONDS: Final = 5.0
+
 _OLDEST: Final = -1  # kombu pushes left and pops right
 
 
@@ -31,9 +35,9 @@ class Backlog:
     def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
         """Return, for each lane where messages wait, the run id that the oldest names.
 
-        Raises what kombu raises when the broker does not answer.
+        A lane that must not be looked into is left out. Raises what kombu raises when the broker does not answer.
         """
-        with self._app.connection_for_write() as connection:
+        with bounded(self._app.connection_for_write(), TIMEOUT_SECONDS) as connection:
             channel = connection.default_channel
             if not isinstance(channel, RedisChannel):
                 return {}
@@ -43,11 +47,14 @@ class Backlog:
                     # kombu's naming of its own lists; its prefix it puts before the commands that it uses itself.
                     name = channel._q_for_pri(queue, step)  # noqa: SLF001
                     pipe.lindex(f"{channel.global_keyprefix}{name}", _OLDEST)
-                messages = pipe.execute()
+                messages = pipe.execute(raise_on_error=False)
+        for message in messages:
+            if isinstance(message, Exception) and not isinstance(message, NoPermissionError):
+                raise message
         return {
             (queue, HIGHEST_PRIORITY - step): run_id
             for (queue, step), message in zip(lanes, messages, strict=True)
-            if message is not None and (run_id := _run_id(message)) is not None
+            if isinstance(message, bytes) and (run_id := _run_id(message)) is not None
         }
 
 

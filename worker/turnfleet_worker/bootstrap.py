@@ -226,6 +226,7 @@ def make_host(
                 fits=lambda run_id, plan_id, plan: misfits.may_go_on(run_id) and plans.fits(plan_id, plan),
                 clock=around.clock.monotonic,
                 meter=meter,
+                send_event=host.send_event,
             ),
             announcer=Announcer(
                 executor,

@@ -105,6 +105,7 @@ class Dispatcher:
                 claim_id=new_id(),
                 worker=self._worker,
                 lease_ms=round(self._bench.settings.lease_seconds * MILLISECONDS),
+                task_id=delivery.task_id,
                 recorded=envelope.recorded,
                 digest=envelope.digest,
                 create=None if envelope.plan is None else new_run(envelope, trace=carrier_text(delivery.carrier)),

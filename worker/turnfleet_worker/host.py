@@ -22,7 +22,7 @@ from turnfleet_worker.metrics.endpoint import Endpoint
 from turnfleet_worker.misfits import Misfits
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.persistence import outlast
-from turnfleet_worker.pool.ports import Delivery
+from turnfleet_worker.pool.ports import Delivery, SendEvent
 from turnfleet_worker.preconditions import check_store
 from turnfleet_worker.revokes import Revokes
 from turnfleet_worker.sweep import Sweeper
@@ -64,6 +64,7 @@ class WorkerHost:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.pool_info: Callable[[], Mapping[str, Any]] = dict
         """What the pool knows of the process, `info()` with it once there is a pool."""
+        self._send_event: SendEvent = lambda _kind, _fields: None
 
     def assemble(self, parts: Parts) -> None:
         """Take the parts; they need the host's methods, so they are made after it."""
@@ -82,9 +83,14 @@ class WorkerHost:
             "messages": dict(self.counts),
         }
 
-    def see_pool(self, info: Callable[[], Mapping[str, Any]]) -> None:
-        """Take what tells of the pool, and of this host with it."""
+    def see_pool(self, info: Callable[[], Mapping[str, Any]], send_event: SendEvent) -> None:
+        """Take what tells of the pool, and of this host with it, and the way to Flower."""
         self.pool_info = info
+        self._send_event = send_event
+
+    def send_event(self, kind: str, fields: Mapping[str, object]) -> None:
+        """Send a task event about a task of another process to whoever watches, if there is a pool; from any thread."""
+        self._send_event(kind, fields)
 
     async def start(self) -> None:
         """Check the store, announce the worker, and start heartbeat, sweep and control.

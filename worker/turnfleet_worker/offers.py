@@ -23,8 +23,11 @@ class Offers(Protocol):
     async def publish(self, offers: Sequence[Offer]) -> None:
         """Publish offers, in order."""
 
-    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
-        """Give the run of the oldest message that waits in each lane; nothing when the broker does not say."""
+    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str] | None:
+        """Give the run of the oldest message that waits in each lane; None when the broker does not answer.
+
+        Nothing where it cannot be looked into: the growing pauses between offers alone bound the duplicates there.
+        """
 
     def close(self) -> None:
         """Close the connections once what is under way is done."""
@@ -47,13 +50,13 @@ class BrokerOffers(Offers):
         except FleetUnavailable as error:
             _log.warning("%d offers wait for the next sweep: %s", len(offers), error)
 
-    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
-        """Give the run of the oldest message that waits in each lane; nothing when the broker does not say."""
+    async def oldest(self, queues: Iterable[str]) -> dict[Lane, str] | None:
+        """Give the run of the oldest message that waits in each lane; None when the broker does not answer."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._backlog.oldest, [*queues])
         except (KombuError, RedisError, OSError) as error:
             _log.warning("the broker was not looked into: %s", type(error).__name__)
-            return {}
+            return None
 
     def close(self) -> None:
         """Close the connections once what is under way is done."""

@@ -8,21 +8,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from turnfleet.errors import FleetUnavailable, InvalidId, TurnfleetError, UnknownRun
+from turnfleet.errors import FleetUnavailable, TurnfleetError
 from turnfleet.store import Keys, commands
 from turnfleet.store.commands.survey import Survey, merge_surveys
 from turnfleet.store.executor import AsyncExecutor
 from turnfleet.store.records import Offer, SweepPolicy, Swept
 from turnfleet.wire.broker import default_queue
-from turnfleet_worker.backlog import Lane
 from turnfleet_worker.metrics import NO_METER, Meter
 from turnfleet_worker.offers import Offers
 from turnfleet_worker.outage import OutageWatch, ServerClocks
 from turnfleet_worker.people import MILLISECONDS
+from turnfleet_worker.pool.ports import SendEvent
+from turnfleet_worker.reach import Reach
+from turnfleet_worker.telling import event_of
 from turnfleet_worker.turns import Turns
 
 PARKED_PAGE: Final = 50
@@ -34,7 +35,8 @@ class Sweeper:
     """Sweeps every `every_seconds`, while this process has the lock.
 
     `fits` says whether this worker can run a run, by its id and its plan as recorded: id and content.
-    `clock` gives monotonic seconds that pass as the server's do.
+    `clock` gives monotonic seconds that pass as the server's do. `send_event` tells Flower of tasks whose worker was
+    lost.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Sweeper:
         fits: Callable[[str, str, Mapping[str, Any]], bool],
         clock: Callable[[], float] = time.monotonic,
         meter: Meter = NO_METER,
+        send_event: SendEvent = lambda _kind, _fields: None,
     ) -> None:
+        self._send_event = send_event
         self._meter = meter
         self._executor = executor
         self._keys = keys
@@ -64,7 +68,7 @@ class Sweeper:
         self._clocks = ServerClocks(clock)
         self._next_shard = 0
         self._queues = {default_queue(keys.fleet)}
-        """Queues that runs of the fleet were seen on."""
+        """Queues that runs of the fleet waited on for long: each sweep looks into them."""
 
     async def run(self) -> None:
         """Sweep until cancelled. A store or broker that is away is tried again at the next turn."""
@@ -84,11 +88,12 @@ class Sweeper:
         with self._outages.asking():
             ours = await self._executor.execute(commands.sweep_lock(self._keys, self._owner, lock_ms))
         if ours:
-            waiting_since = await self._waiting_since()
+            reach = Reach(self._executor, self._keys, self._offers)
+            await reach.look(self._queues)
             for _ in range(self._keys.shards):
                 # A shard whose server is away ends this turn; the next one begins with the shard behind it.
                 shard, self._next_shard = self._next_shard, (self._next_shard + 1) % self._keys.shards
-                await self._sweep_shard(shard, waiting_since)
+                await self._sweep_shard(shard, reach)
         if self._meter.wants_survey:
             self._meter.surveyed(await self._survey() if ours else None)
         await self._unpark()
@@ -98,25 +103,17 @@ class Sweeper:
         each = (commands.survey(self._keys, shard, late_ms=late_ms, limit=1) for shard in range(self._keys.shards))
         return merge_surveys(await asyncio.gather(*map(self._executor.execute, each)))
 
-    async def _waiting_since(self) -> dict[Lane, int]:
-        """Say when the oldest message of each lane was offered (ms): what was offered later is not lost."""
-        since: dict[Lane, int] = {}
-        for lane, run_id in (await self._offers.oldest(self._queues)).items():
-            with suppress(UnknownRun, InvalidId):
-                run = await self._executor.execute(commands.status(self._keys, run_id))
-                if run.offered_ms is not None:
-                    since[lane] = run.offered_ms
-        return since
-
-    async def _sweep_shard(self, shard: int, waiting_since: Mapping[Lane, int]) -> None:
+    async def _sweep_shard(self, shard: int, reach: Reach) -> None:
         more = True
         while more:
             if self._policy.quiet_ms and self._clocks.now_ms(shard) is None:
-                await self._ask(shard, waiting_since)  # does nothing yet: its answer is the time
-            swept = await self._ask(shard, waiting_since)
+                await self._ask(shard, reach)  # does nothing yet: its answer is the time
+            swept = await self._ask(shard, reach)
             self._meter.swept(swept)
             await self._offers.publish(swept.offers)
-            self._queues.update(offer.queue for offer in swept.offers)
+            self._queues.update(swept.unseen)
+            for lost in swept.lost_tasks:
+                self._send_event(*event_of(lost))
             for ended in swept.ended:
                 await self._turns.pass_on(ended.thread_id, ended.run_id)
             if swept.lost or swept.failed or swept.expired:
@@ -127,14 +124,22 @@ class Sweeper:
                     swept.failed,
                     swept.expired,
                 )
-            more = swept.more
+            # While the broker does not answer, what it should be asked about waits for the next turn.
+            more = (not swept.unseen or await reach.look(swept.unseen)) and swept.more
 
-    async def _ask(self, shard: int, waiting_since: Mapping[Lane, int]) -> Swept:
+    async def _ask(self, shard: int, reach: Reach) -> Swept:
         policy = replace(self._policy, hold_ms=round(self._outages.hold_seconds() * MILLISECONDS))
         sent = self._clocks.now_ms(shard)
         with self._outages.asking():
             swept = await self._executor.execute(
-                commands.sweep(self._keys, shard, policy, waiting_since=waiting_since, sent_ms=sent)
+                commands.sweep(
+                    self._keys,
+                    shard,
+                    policy,
+                    waiting_since=reach.waiting_since,
+                    looked=reach.looked,
+                    sent_ms=sent,
+                )
             )
         self._clocks.heard(shard, swept.now_ms)
         return swept

@@ -18,6 +18,7 @@ from celery.exceptions import Ignore, Reject
 
 from turnfleet_worker.celery_app import build
 from turnfleet_worker.pool import Delivery
+from turnfleet_worker.pool.ports import SendEvent
 from turnfleet_worker.settings import WorkerSettings
 
 RECORD_URL = os.environ["RECORD_URL"]
@@ -34,7 +35,7 @@ class RecordingHost:
         """Say something that a test can find."""
         return {"host-says": "hello"}
 
-    def see_pool(self, info: Callable[[], Any]) -> None:
+    def see_pool(self, info: Callable[[], Any], send_event: SendEvent) -> None:
         """Have no use for it."""
 
     async def start(self) -> None:

@@ -2,9 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Delivery", "Host"]
+__all__ = ["Delivery", "Host", "SendEvent"]
+
+SendEvent: TypeAlias = Callable[[str, Mapping[str, object]], None]
+"""Sends one of Celery's task events, by its name and its fields; soon, and from any thread."""
 
 
 class Delivery:
@@ -79,8 +82,11 @@ class Host(Protocol):
     def info(self) -> Mapping[str, Any]:
         """Say what the host is at (plain JSON); shown in `inspect stats`. From any thread."""
 
-    def see_pool(self, info: Callable[[], Mapping[str, Any]]) -> None:
-        """Take what tells of the pool, this host's `info` included; called once, before `start`."""
+    def see_pool(self, info: Callable[[], Mapping[str, Any]], send_event: SendEvent) -> None:
+        """Take what tells of the pool, this host's `info` included, and the way to Flower; called once, before `start`.
+
+        The pool announces its own messages' tasks. `send_event` is for those of others.
+        """
 
     async def start(self) -> None:
         """Get ready before the first message. A `TurnfleetError` ends the worker with its text and no traceback."""

@@ -8,7 +8,7 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
@@ -21,7 +21,7 @@ from turnfleet_worker.pool.ending import announce_end, announce_start
 from turnfleet_worker.pool.jobs import Job, Outcome
 from turnfleet_worker.pool.loop import LoopThread
 from turnfleet_worker.pool.mailbox import Mailbox
-from turnfleet_worker.pool.ports import Delivery, Host
+from turnfleet_worker.pool.ports import Delivery, Host, SendEvent
 from turnfleet_worker.pool.request import InvokeRequest
 
 __all__ = ["Runtime"]
@@ -45,6 +45,7 @@ class Runtime:
         self.refused: Counter[str] = Counter()
         self.plain_running = 0
         self.flush: Callable[[], object] = lambda: None
+        self.send_event: SendEvent = lambda _kind, _fields: None
         self._host = host
         self._hostname = hostname
         self._drain_seconds = drain_seconds
@@ -57,7 +58,7 @@ class Runtime:
         self._stop_signals = 0
         self._hurry = False
         self._stopping = False
-        host.see_pool(self.info)
+        host.see_pool(self.info, self._post_event)
 
     # Life
 
@@ -109,6 +110,10 @@ class Runtime:
             "draining": self._drain_ends is not None,
             "refused": dict(self.refused),
         }
+
+    def _post_event(self, kind: str, fields: Mapping[str, object]) -> None:
+        """In any thread."""
+        self.mailbox.post(lambda: self.send_event(kind, fields))
 
     # Messages
 

@@ -1,6 +1,8 @@
 """The worker's boot step: checks that this process may run, makes its host and runtime, starts and stops them."""
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -43,6 +45,7 @@ class FleetStep(bootsteps.StartStopStep):
             blocking=solo,
         )
         runtime.flush = lambda: _flush(parent)
+        runtime.send_event = partial(_send_event, parent)
         parent.pool.runtime = runtime
         return runtime
 
@@ -71,6 +74,13 @@ class FleetStep(bootsteps.StartStopStep):
     def info(self, obj: Any) -> Any:
         """Return the runtime's part of `inspect stats`, under any pool."""
         return {"turnfleet": self.obj.info()}
+
+
+def _send_event(worker: Any, kind: str, fields: Mapping[str, object]) -> None:
+    """Send an event, if this worker sends any and is connected."""
+    dispatcher = getattr(getattr(worker, "consumer", None), "event_dispatcher", None)
+    if dispatcher is not None and dispatcher.enabled:
+        dispatcher.send(kind, **fields)
 
 
 def _flush(worker: Any) -> None:

@@ -52,6 +52,7 @@ def claim(
     claim_id: str,
     worker: str,
     lease_ms: int,
+    task_id: str | None = None,
     recorded: bool,
     digest: str | None = None,
     create: NewRun | None = None,
@@ -60,13 +61,14 @@ def claim(
     """Take a queued, due run under a lease.
 
     `recorded`: our producer wrote the record before the message, so that a missing record means "do not run".
-    Otherwise `create` makes it, once. `digest` is the message's; another one than the record's is refused.
+    Otherwise `create` makes it, once. `digest` is the message's; another one than the record's is refused. `task_id` is
+    its Celery task's, kept for whoever has to say that this worker was lost.
     `alone`: the worker runs nothing else; one that does is refused a run which lost `SUSPECT_LOSSES` workers in a row.
     Repeating the command with the same `claim_id` gives the same claim again.
     """
     validate_id("run id", run_id)
     suspect_from = 0 if alone else SUSPECT_LOSSES
-    arguments = args(claim_id, worker, lease_ms, recorded, digest, create is not None, suspect_from)
+    arguments = args(claim_id, worker, lease_ms, task_id, recorded, digest, create is not None, suspect_from)
     if create is not None:
         arguments += new_run_arguments(create)
 

@@ -1,11 +1,11 @@
 """What concerns a whole fleet or a whole shard: the sweep, its lock, and the announcements of live workers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from turnfleet.store.command import Command, Reply, args, dump, header, load_json, read_offer, text
 from turnfleet.store.keys import Keys
-from turnfleet.store.records import EndedRun, SweepPolicy, Swept
+from turnfleet.store.records import EndedRun, LostTask, SweepPolicy, Swept
 
 
 def sweep(
@@ -15,24 +15,27 @@ def sweep(
     limit: int = 200,
     *,
     waiting_since: Mapping[tuple[str, int], int] | None = None,
+    looked: Collection[str] | None = None,
     sent_ms: int | None = None,
 ) -> Command[Swept]:
     """Look at up to `limit` runs of a shard that are due, and let the script do what each one needs.
 
     `waiting_since`: when the oldest message that waits on the broker was offered, by queue and priority. A run that
-    was offered no earlier has not been reached, so its message does not count as lost. `sent_ms`: the time by the
-    server's clock when this is sent, as far as the caller knows; with `policy.quiet_ms`, a sweep that comes more than a
-    quarter of it later, or says nothing, is `late` and does nothing.
+    was offered no earlier has not been reached, so its message does not count as lost. `looked`: the queues that were
+    looked into for that (None: all there are); a run on another one is not offered again yet, and its queue is
+    `unseen`. `sent_ms`: the time by the server's clock when this is sent, as far as the caller knows; with
+    `policy.quiet_ms`, a sweep that comes more than a quarter of it later, or says nothing, is `late` and does nothing.
     """
     arguments = (
         *header(keys),
         *args(limit, policy.max_attempts, policy.reoffer_after_ms, policy.reoffer_cap_ms),
         *args(policy.ttl_ms, policy.quiet_ms, policy.hold_ms, sent_ms),
         *_waiting(waiting_since or {}),
+        *args(looked is None, len(looked or ()), *(looked or ())),
     )
 
     def decode(reply: Reply) -> Swept:
-        offers, ended, counts, now, late = reply
+        offers, ended, counts, now, late, lost_tasks, unseen = reply
         lost, expired, failed, decided, more = map(int, counts)
         return Swept(
             offers=tuple(offer for offer in map(read_offer, offers) if offer is not None),
@@ -47,9 +50,16 @@ def sweep(
             more=bool(more),
             now_ms=int(now),
             late=late == b"1",
+            lost_tasks=tuple(map(_lost_task, lost_tasks)),
+            unseen=tuple(queue.decode() for queue in unseen),
         )
 
     return Command("sweep", keys.prefix(shard), arguments, decode, repeatable=False)
+
+
+def _lost_task(reply: Reply) -> LostTask:
+    run, task, worker, state, offers, error = reply
+    return LostTask(run.decode(), task.decode(), worker.decode(), state.decode(), int(offers), error.decode() or None)
 
 
 def _waiting(since: Mapping[tuple[str, int], int]) -> tuple[bytes, ...]:

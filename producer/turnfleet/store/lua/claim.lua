@@ -1,5 +1,5 @@
 -- A worker takes a queued, due run. A repeat by the same claim (its reply was lost) gets the same claim.
-local run, claim, worker, lease = take(), take(), take(), take_number()
+local run, claim, worker, lease, task = take(), take(), take(), take_number(), take_optional()
 local recorded, digest, carried, suspect_from = take_flag(), take_optional(), take_flag(), take_number()
 local facts = load(run)
 if not facts then
@@ -16,7 +16,8 @@ if not (facts.state == 'running' and facts.claim == claim) then
   enter(run, facts, 'claim')
   set(run, 'claim', claim, 'worker', worker, 'attempt', int(facts.attempt + 1), 'claimed', int(now), 'beat', int(now),
     'lease', int(now + lease), 'started', int(facts.started or now))
-  redis.call('HDEL', key('r', run), 'held')
+  redis.call('HDEL', key('r', run), 'held', 'task')
+  if task then set(run, 'task', task) end
   look(run, facts, now + lease)
 end
 return { 'claim', redis.call('HGETALL', key('r', run)), redis.call('LRANGE', key('j', run), 0, -1) }

@@ -6,14 +6,16 @@ for _ = 1, take_number() do
   local queue, priority = take(), take_number()
   waiting_since[queue .. '|' .. priority] = take_number()
 end
+local everywhere, looked, unseen = take_flag(), {}, {}
+for _, queue in ipairs(take_list()) do looked[queue] = true end
 
 -- A server that hung meets, when it goes on, what was sent to it before: leases have run out that nobody could renew.
 -- So a sweep that arrives late, or does not know when it was sent, does nothing but say what time it is.
 local late = quiet > 0 and (not sent or now - sent > quiet / 4)
-if late then return { {}, {}, { '0', '0', '0', '0', '0' }, int(now), '1' } end
+if late then return { {}, {}, { '0', '0', '0', '0', '0' }, int(now), '1', {}, {} } end
 
 local SERVER, DAY = PREFIX .. 'server', 86400000
-local offers, ended = {}, {}
+local offers, ended, lost = {}, {}, {}
 local count = { lost = 0, expired = 0, failed = 0, decided = 0 }
 
 local function finish(run, facts, state, payload)
@@ -57,19 +59,22 @@ function sweep.running(run, facts)
   if facts.lease > now then return look(run, facts, facts.lease) end
   if grace > 0 then return look(run, facts, now + grace) end
   count.lost = count.lost + 1
+  local task, worker = unpack(redis.call('HMGET', key('r', run), 'task', 'worker'))
+  local failure = ''
   leave(run, facts, 'lose', 0, facts.beat)
   set(run, 'losses', int(facts.losses + 1))
   local state, payload = recorded_end(facts)
   if state then
     finish(run, facts, state, payload)
   elseif facts.losses + 1 >= max_attempts then
-    local failure = 'WorkerLost: ' .. int(facts.losses + 1)
+    failure = 'WorkerLost: ' .. int(facts.losses + 1)
       .. ' workers in a row were lost while they ran this, without progress; see their logs, then retry the run'
     set(run, 'error', failure)
     finish(run, facts, 'failed', '"error":' .. json(failure))
   else
     offers[#offers + 1] = requeue(run, facts, 'lose', 'lost')
   end
+  if task then lost[#lost + 1] = { run, task, worker or '', facts.state, int(facts.offers), failure } end
 end
 
 function sweep.queued(run, facts)
@@ -84,6 +89,10 @@ function sweep.queued(run, facts)
   end
   local lost_at = facts.offered + patience(facts.reoffers)
   if lost_at > now then return look(run, facts, lost_at) end
+  if not everywhere and not looked[facts.queue] then
+    unseen[facts.queue] = true
+    return look(run, facts, now + reoffer_after)
+  end
   -- First in, first out: a message that is no older than the oldest in its queue has not been reached yet. Offering
   -- it again would make a long backlog longer.
   local oldest = waiting_since[facts.queue .. '|' .. facts.priority]
@@ -116,6 +125,12 @@ function sweep.paused(run, facts)
   if message then offers[#offers + 1] = message end
 end
 
+local function names(set)
+  local list = {}
+  for name in pairs(set) do list[#list + 1] = name end
+  return list
+end
+
 local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', int(now), 'LIMIT', 0, limit)
 for _, run in ipairs(due) do
   local facts = load(run)
@@ -139,4 +154,4 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIM
 end
 
 return { offers, ended, { int(count.lost), int(count.expired), int(count.failed), int(count.decided),
-  #due == limit and '1' or '0' }, int(now), '0' }
+  #due == limit and '1' or '0' }, int(now), '0', lost, names(unseen) }

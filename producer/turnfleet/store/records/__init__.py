@@ -7,7 +7,7 @@ journal entries, outcomes and decisions are JSON objects that the store carries 
 from turnfleet.store.records.claims import Beat, Claim, ClaimLike, ClaimRef, NotClaimed, StepAck
 from turnfleet.store.records.people import NewDecision, Resumed, StoredInterrupt
 from turnfleet.store.records.runs import Cancelled, Created, Ended, Ending, EndState, NewRun, Offer, Previous
-from turnfleet.store.records.sweeping import EndedRun, SweepPolicy, Swept
+from turnfleet.store.records.sweeping import EndedRun, LostTask, SweepPolicy, Swept
 from turnfleet.store.records.views import Definition, EventsPage, InboxEntry, Snapshot
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Ending",
     "EventsPage",
     "InboxEntry",
+    "LostTask",
     "NewDecision",
     "NewRun",
     "NotClaimed",

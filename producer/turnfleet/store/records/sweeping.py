@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from turnfleet.store.records.runs import Offer
 
-__all__ = ["EndedRun", "SweepPolicy", "Swept"]
+__all__ = ["EndedRun", "LostTask", "SweepPolicy", "Swept"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,27 @@ class EndedRun:
     plan_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class LostTask:
+    """A Celery task whose worker was lost: its lease ran out, and the sweep took its run back.
+
+    `state` is what the run is now: `queued`, to go on under its offer number `offers`, or ended, `failed` with `error`.
+    """
+
+    run_id: str
+    task_id: str
+    worker: str
+    state: str
+    offers: int
+    error: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
     """What one sweep of a shard did. `more`: it stopped at its limit; sweep again. `now_ms`: when, by the server.
 
-    `late`: it came too late to be believed, and did nothing.
+    `late`: it came too late to be believed, and did nothing. `lost_tasks`: of the `lost` leases, those whose task is
+    known. `unseen`: queues of runs whose message may be lost, where nobody looked.
     """
 
     offers: tuple[Offer, ...]
@@ -51,3 +67,5 @@ class Swept:
     more: bool
     now_ms: int
     late: bool
+    lost_tasks: tuple[LostTask, ...] = ()
+    unseen: tuple[str, ...] = ()
