@@ -76,6 +76,19 @@ def test_what_is_wrong_with_sentinels_or_a_cluster_is_said_as_such() -> None:
     assert "a cluster has no databases" in str(redis_fault("redis+cluster://a:6379/3"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--server", "broker"), "the broker is the run store's server"),
+        (("--server", "broker", "--broker", "amqp://localhost"), "is no Redis"),
+        (("--server", "sentinel"), "is behind Sentinel"),
+    ],
+)
+def test_a_file_for_a_server_that_the_fleet_does_not_have(arguments: Sequence[str], said: str) -> None:
+    """Exit code 2, and which it is that there is none of."""
+    assert said in refused(("acl", *arguments), 2)
+
+
 def test_every_command_is_tried() -> None:
     """A new command must be added to the table above, and so to every test here."""
     assert set(COMMANDS) <= set(ARGUMENTS)

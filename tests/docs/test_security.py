@@ -1,6 +1,7 @@
 """The security page: signing, a foreign client that signs, users, and TLS, as a reader would do it."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,20 @@ def test_users_without_passwords_and_with(tmp_path: Path) -> None:
             assert fleet.runs().items == ()
     finally:
         server.close()
+
+
+def test_users_where_there_is_more_than_one_server(tmp_path: Path) -> None:
+    """Every file that the page makes is one that a server, or a sentinel, begins with."""
+    with Shop("docs/security.md", tmp_path, only=("users of a cluster", "users behind Sentinel")) as shop:
+        shop.shell("users of a cluster")
+        shop.shell("users behind Sentinel")
+    for file, more in (("nodes", {"replica"}), ("broker", set()), ("servers", {"replica", "sentinel"})):
+        with closing(RedisServer("--aclfile", str(tmp_path / f"{file}.acl"))) as server:
+            server.start()
+            with redis.Redis(port=server.port, decode_responses=True) as client:
+                assert set(client.acl_users()) == {"default", "producer", "worker", "monitor", *more}
+    at_sentinels = (tmp_path / "sentinels.acl").read_text().splitlines()
+    assert [line.split()[:4] for line in at_sentinels] == [["user", name, "reset", "on"] for name in ("fleet", "peer")]
 
 
 def test_tls_as_the_page_writes_it(tmp_path: Path, tls_redis: tuple[int, Path]) -> None:

@@ -5,20 +5,25 @@ What kombu needs stands in a selector of its own: its commands then do not reach
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from turnfleet.store.keys import Keys
 from turnfleet.wire.broker import default_queue
 
-_BASE: Final = "+@connection -@admin -@dangerous +@transaction +info +eval +evalsha +script|load +script|exists"
+Part: TypeAlias = Literal["both", "store", "cluster", "broker"]
+"""What a server is to the fleet: run store and broker, one of them, or a node of the cluster that is the run store."""
+
+USERS: Final = ("producer", "worker", "monitor")
+
+_BASE: Final = "+@connection -@admin -@dangerous +script|load +script|exists"
+_STORES: Final = "+info +eval +evalsha"
 _READS: Final = (
     "+time +exists +hmget +hgetall +hlen +lrange +xrange "
     "+zcard +zcount +zrange +zrangebyscore +zrank +zrevrange +zrevrangebyscore +zscore"
 )
 _WRITES: Final = "+wait +hset +hdel +del +rpush +xadd +zadd +zrem +persist +pexpire"
 _WORKS: Final = "+get +set +pttl"
-_LISTENS: Final = "+subscribe +unsubscribe +publish"
-_PATTERNS: Final = "+psubscribe +punsubscribe"
 _TAKES: Final = (
     "+eval +evalsha +watch +brpop +rpop +lpush +llen +lindex +del +exists +pexpire +set +get "
     "+hget +hset +hdel +sadd +srem +smembers +zadd +zrem +zrange +zrangebyscore"
@@ -26,15 +31,51 @@ _TAKES: Final = (
 _ASKS: Final = "+eval +evalsha +brpop +llen +del +exists +pexpire +sadd +srem +smembers +zadd +zrem +zrangebyscore"
 
 
-def acl_rules(keys: Keys, *, database: int = 0, queues: Sequence[str] = ()) -> Mapping[str, str]:
-    """Return the rules of `producer`, `worker` and `monitor`, for `ACL SETUSER` or an aclfile; without a password.
+def acl_rules(keys: Keys, *, part: Part = "both", database: int = 0, queues: Sequence[str] = ()) -> Mapping[str, str]:
+    """Return the rules of the `USERS`, for `ACL SETUSER` or an aclfile; without a password.
 
     `queues`: Celery queues of your own that runs are enqueued to. The monitor is for Flower and for the commands that
     only look. Whoever subscribes to a pattern must be granted that very pattern, so channels stand here by database.
     """
-    prefix, queue = keys.key_prefix, default_queue(keys.fleet)
-    store = f"~{prefix}{{{keys.fleet}:*}}:* ~{prefix}{{{keys.fleet}}}:*"
+    store = {} if part == "broker" else _store(keys, clustered=part == "cluster")
+    broker = {} if part in {"store", "cluster"} else _broker(keys, database, queues)
+    return {user: _line([rules[user] for rules in (store, broker) if rules]) for user in USERS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    """`keys` are those that `commands` may touch; `apart` are selectors, with commands and keys of their own."""
+
+    commands: str
+    channels: str
+    keys: str = ""
+    apart: str = ""
+
+
+def _line(rights: Sequence[_Rights]) -> str:
+    """Write rights together, nothing twice."""
+    parts = [_BASE, *(each.commands for each in rights), *(each.keys for each in rights)]
+    words = " ".join([*parts, *(each.channels for each in rights)]).split()
+    return " ".join([*dict.fromkeys(words), *(each.apart for each in rights if each.apart)])
+
+
+def _store(keys: Keys, *, clustered: bool) -> dict[str, _Rights]:
+    prefix = keys.key_prefix
+    kept = f"~{prefix}{{{keys.fleet}:*}}:* ~{prefix}{{{keys.fleet}}}:*"
     events, control = f"&{prefix}{{{keys.fleet}:*}}:e:*", f"&{keys.control_prefix}*"
+    looks, tells, hears = f"{_STORES} {_READS}", "+publish", "+subscribe +unsubscribe"
+    if clustered:
+        # Events stay in their shard. Cancels, which a worker hears by a pattern, are told to every node.
+        looks, tells, hears = f"+cluster|slots {looks}", "+publish +spublish", "+ssubscribe +sunsubscribe"
+    return {
+        "producer": _Rights(f"{looks} {_WRITES} {tells} {hears}", f"{events} {control}", kept),
+        "worker": _Rights(f"{looks} {_WRITES} {_WORKS} {tells} +psubscribe +punsubscribe", f"{events} {control}", kept),
+        "monitor": _Rights(f"{looks} {hears}", events, kept),
+    }
+
+
+def _broker(keys: Keys, database: int, queues: Sequence[str]) -> dict[str, _Rights]:
+    prefix, queue = keys.key_prefix, default_queue(keys.fleet)
     told = f"&{prefix}/{database}.{queue}.events/*"
     commands = f"&{prefix}/{database}.{queue}.control.pidbox"
     lists = " ".join(
@@ -58,17 +99,14 @@ def acl_rules(keys: Keys, *, database: int = 0, queues: Sequence[str] = ()) -> M
         ]
     )
     held = f"~{prefix}{queue}.unacked* ~{prefix}*@*.{pidbox}*"
+    # kombu's scripts ask for the time.
+    hears = "+time +@transaction +publish +subscribe +unsubscribe +psubscribe +punsubscribe"
     return {
-        "producer": (
-            f"{_BASE} {store} {_READS} {_WRITES} {_LISTENS} {events} {control} {told} "
-            f"(+lpush +llen +sadd {lists} {bindings})"
+        "producer": _Rights("+@transaction +publish", told, apart=f"(+lpush +llen +sadd {lists} {bindings})"),
+        "worker": _Rights(
+            hears,
+            f"{told} {told.removesuffix('*')}worker.* {commands}",
+            apart=f"({_TAKES} {lists} {bindings} {held} {answers})",
         ),
-        "worker": (
-            f"{_BASE} {store} {_READS} {_WRITES} {_WORKS} {_LISTENS} {_PATTERNS} {events} {control} {told} "
-            f"{told.removesuffix('*')}worker.* {commands} ({_TAKES} {lists} {bindings} {held} {answers})"
-        ),
-        "monitor": (
-            f"{_BASE} {store} {_READS} {_LISTENS} {_PATTERNS} {events} {told} {commands} "
-            f"(+llen {lists}) ({_ASKS} {bindings} {answers})"
-        ),
+        "monitor": _Rights(hears, f"{told} {commands}", apart=f"(+llen {lists}) ({_ASKS} {bindings} {answers})"),
     }
