@@ -42,8 +42,9 @@ def chaos(
     """Run a workload under faults, and check that nothing was lost and no repeat is unexplained.
 
     Starts a Redis of its own and real workers; kills, freezes and restarts them; restarts and kills Redis; cuts
-    connections; duplicates and steals broker messages. Every effect of a tool is written to a file outside the
-    fleet, with its call id. In the end all runs are let run to their end, and the report says what became of them.
+    connections; duplicates and steals broker messages. That Redis is one server, store and broker in one: no cluster,
+    and no failover. Every effect of a tool is written to a file outside the fleet, with its call id. In the end all
+    runs are let run to their end, and the report says what became of them.
 
     An effect is explained when it was made once; or again by a tool that declared itself idempotent, under the same
     call id; or by a worker that was frozen between the start of the call and the effect, and woke after somebody had
