@@ -150,7 +150,16 @@ async def test_a_reason_that_is_no_text_is_refused(fleet: AnyFleet, stage: Stage
     assert [each.open for each in await do(run.interrupts)] == [True]
 
 
-def test_a_plan_says_which_field_does_not_fit() -> None:
-    """As pydantic says it."""
-    with pytest.raises(ValueError, match="tools"):
-        PlanSpec(name="p", model="m", tools="refund")
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"tools": "refund"}, r"tools\n.*names come as a sequence, also a single one: \('refund',\)"),
+        ({"tools": [do]}, r"tools\n.*do is given by the name that it is registered under"),
+        ({"delegates": "research"}, r"delegates\n.*names come as a sequence"),
+        ({"response": int}, r"response\n.*it is a JSON Schema: enqueue with output=int"),
+    ],
+)
+def test_a_plan_says_what_it_takes_instead(fields: dict[str, Any], says: str) -> None:
+    """For what is often given: one name, the function itself, the type of the answer."""
+    with pytest.raises(ValueError, match=says):
+        PlanSpec.model_validate({"name": "p", "model": "m", **fields})

@@ -34,7 +34,27 @@ def _stage_from_name(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _names_only(value: Any) -> Any:
+    """Refuse, in words that help, what is often given in the place of names."""
+    if isinstance(value, str):
+        msg = "names come as a sequence, also a single one: ('refund',)"
+        raise ValueError(msg)  # noqa: TRY004 - pydantic makes its own error of a ValueError
+    given = next((each for each in value if callable(each)), None) if isinstance(value, list | tuple) else None
+    if given is not None:
+        msg = f"{getattr(given, '__name__', 'it')} is given by the name that it is registered under, as text"
+        raise ValueError(msg)
+    return value
+
+
+def _no_type(value: Any) -> Any:
+    if isinstance(value, type):
+        msg = f"it is a JSON Schema: enqueue with output={value.__name__}, or give TypeAdapter(...).json_schema()"
+        raise ValueError(msg)  # noqa: TRY004 - as above
+    return value
+
+
 Name = Annotated[str, Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_names_only)]
 JsonObject = Annotated[Mapping[str, Any], AfterValidator(_frozen_json), PlainSerializer(thaw)]
 
 
@@ -66,11 +86,11 @@ class PlanSpec(_Frozen):
     name: Name
     instructions: str = ""
     model: Name | tuple[Name, ...] | Annotated[Mapping[Name, Name], AfterValidator(freeze), PlainSerializer(thaw)]
-    tools: tuple[Name, ...] = ()
+    tools: Names = ()
     stages: tuple[Annotated[StageSpec, BeforeValidator(_stage_from_name)], ...] = ()
     limits: PlanLimits = PlanLimits()
-    response: JsonObject | None = None
-    delegates: tuple[Name, ...] = ()
+    response: Annotated[JsonObject | None, BeforeValidator(_no_type)] = None
+    delegates: Names = ()
     version: str = "1"
 
     if TYPE_CHECKING:
