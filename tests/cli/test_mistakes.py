@@ -165,6 +165,7 @@ def test_an_unknown_run_is_said_in_one_line(name: str, redis_url: str) -> None:
         (b"[" * 100_000, "plan.json is nested too deeply"),
         (b"[1]", "PlanSpec is not right"),
         (b'{"name": "x", "tools": "no list"}', "tools"),
+        (b'{"name": "x", "model": 3}', "model: Input should be a valid string or Input should be a list or Input"),
         (None, "No such file"),
     ],
 )

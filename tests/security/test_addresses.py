@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 import redis
 import trustme
+from cli.shared import command_for
 from security.journey import PLAN, Journey
 from support.certificates import as_arguments, authority_or_skip
 from support.ports import free_port
@@ -101,6 +102,16 @@ def test_a_store_that_cannot_prove_who_it_is_is_refused(
         with pytest.raises(FleetUnavailable, match="TLS certificate of the fleet's Redis"):
             asyncio.run(_look(url, fleet_name))
         assert "s3cret" not in str(refused.value)
+
+
+def test_the_doctor_says_that_it_is_the_certificate(tls_redis: tuple[int, Path], tmp_path: Path) -> None:
+    """A server that runs is not to be started: what is to be mended is the URL, and the password is not shown."""
+    for url in distrusted(tls_redis, tmp_path):
+        done = command_for(url, "x")("doctor")
+        first = done.stdout.splitlines()[0]
+        assert "could not prove who it is" in first
+        assert "?ssl_ca_certs=FILE" in first
+        assert (done.exit_code, "s3cret" in done.stdout) == (1, False)
 
 
 async def _look(url: str, name: str) -> None:

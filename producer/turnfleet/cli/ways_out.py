@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,12 +61,18 @@ def prepare_streams() -> None:
 
 def _first_problems(error: ValidationError) -> str:
     """Say where a document is wrong, without showing what it holds."""
-    problems = [
+    places: dict[str, list[str]] = {}
+    for problem in error.errors(include_input=False, include_url=False):
+        place = ".".join(str(part) for part in problem["loc"] if not _BRANCH.fullmatch(str(part)))
         # What is a tuple here is a list in the document that a person wrote.
-        f"{'.'.join(map(str, problem['loc'])) or 'the document'}: {problem['msg'].replace('valid tuple', 'list')}"
-        for problem in error.errors(include_input=False, include_url=False)
-    ]
+        told = problem["msg"].replace("valid tuple", "list")
+        places.setdefault(place or "the document", []).append(told)
+    problems = [f"{place}: {' or '.join(told)}" for place, told in places.items()]
     return f"{error.title} is not right: " + "; ".join(problems[:5])
+
+
+# How pydantic names the alternatives of a field: types of Python's, which nobody wrote into the document.
+_BRANCH = re.compile(r"constrained-\w+|[\w-]+\[.*\]")
 
 
 def _last_line() -> None:

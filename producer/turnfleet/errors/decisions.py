@@ -23,7 +23,7 @@ class ResumeConflict(DecisionError):
         what = (
             "has changed since it was shown: look at it again"
             if outdated
-            else f"was already decided otherwise by {decided_by!r}"
+            else f"was already decided, by {decided_by!r}: run.status().decided and turnfleet show say how"
         )
         super().__init__(run_id, interrupt_id, f"run {run_id!r}: interrupt {interrupt_id!r} {what}")
         self.decided_by = decided_by

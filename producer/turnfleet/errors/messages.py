@@ -72,7 +72,10 @@ class BadSignature(WireError):
         ours = ", ".join(known)
         match trouble:
             case "unsigned":
-                why = f"is not signed, and the workers run only what one of the keys {ours} signed: pass signing="
+                why = (
+                    f"is not signed, and the workers run only what one of the keys {ours} signed: pass signing=, "
+                    "or set TURNFLEET_SIGNING_KEYS for the turnfleet command"
+                )
             case "unknown key":
                 why = (
                     f"is signed with the key {kid!r}, and the workers have {ours}: sign with one of those, or give "

@@ -1,6 +1,7 @@
 """What can be wrong about one run."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from turnfleet.interrupt import RunInterrupt
 from turnfleet_kernel.errors import TurnfleetError
@@ -48,11 +49,18 @@ class RunIdConflict(RunError):
         )
 
 
+_WHEN_POSSIBLE: Final = {
+    "resume": "only a paused run takes decisions",
+    "retry": "only a failed run can be retried; to do its work again, enqueue it under another id",
+}
+
+
 class IllegalTransition(RunError):
     """The run's state does not allow what was asked. Nothing changed."""
 
     def __init__(self, run_id: str, event: str, state: str) -> None:
-        super().__init__(run_id, f"run {run_id!r} is {state}: {event!r} is not possible in that state")
+        why = _WHEN_POSSIBLE.get(event, f"{event!r} is not possible in that state")
+        super().__init__(run_id, f"run {run_id!r} is {state}: {why}")
         self.event = event
         self.state = state
 

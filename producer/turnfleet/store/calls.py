@@ -9,6 +9,7 @@ from redis.exceptions import (
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis' own names: what is caught here is theirs, never the builtin
     MovedError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -131,7 +132,8 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         why = "is the login in its URL right?" if refused is not None else "is it running and reachable?"
         return FleetUnavailable(f"the fleet's Redis at {where} did not answer{about}: {kind}; {why}", run_id=run_id)
     if isinstance(error, ResponseError):
-        return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}")
+        advice = _MAY_NOT if _forbidden(error) else ""
+        return StoreError(f"the fleet's Redis at {where} refused a command{about}: {_first_line(error)}{advice}")
     return StoreError(f"the fleet's Redis at {where} could not be used{about}: {kind}")
 
 
@@ -139,6 +141,14 @@ def may_pass(error: FleetUnavailable) -> bool:
     """Whether the server may answer later on its own: a login or a certificate that was refused stays refused."""
     cause = error.__cause__
     return cause is None or (refused_login(cause) is None and distrusted(cause) is None)
+
+
+_MAY_NOT: Final = "; the user in its URL may not do that: turnfleet acl prints what each kind of user needs"
+
+
+def _forbidden(error: ResponseError) -> bool:
+    """Whether it is the user's rights: of the command itself, or of one that its script runs."""
+    return isinstance(error, NoPermissionError) or str(error).startswith("The user executing the script can't")
 
 
 def _first_line(error: Exception) -> str:

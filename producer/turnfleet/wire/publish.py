@@ -183,6 +183,8 @@ class Publisher:
             f"the broker of fleet {self.fleet!r} did not take the message for run {run_id!r} "
             f"({type(error).__name__}: {text}); the run's record is kept and a worker's sweep offers it again"
         )
+        if "no permissions" in text:
+            message += "; turnfleet acl --queue NAME prints the rules of users who may use a queue of your own"
         return FleetUnavailable(message, run_id=run_id, maybe_enqueued=True)
 
     def close(self) -> None:
