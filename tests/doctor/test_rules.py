@@ -111,6 +111,15 @@ def test_of_a_server_that_is_down_only_that_is_said() -> None:
     ]
 
 
+def test_keys_that_all_workers_have_are_well() -> None:
+    """It is said, as all that is well; and nothing of keys where nobody has any."""
+    signed = {each.check: each for each in judge(facts(workers=({**WORKER, "signing": ["2026-11"]},)))}
+    assert (signed["workers.signing"].severity, signed["workers.signing"].seen) == (
+        Severity.OK,
+        "all workers check signatures, by 2026-11",
+    )
+
+
 def test_a_login_that_is_refused_is_no_server_that_is_down() -> None:
     """Nothing is to be started then; and of one server with two parts the remedy is said once."""
     error = "AuthenticationError: WRONGPASS"
@@ -154,6 +163,14 @@ def test_servers_of_a_cluster_are_told_apart() -> None:
         (({**WORKER, "version": "0.2.0"},), "workers.versions", "warning", "workers are turnfleet 0.2.0"),
         ((WORKER, {**WORKER, "version": "0.2.0"}), "workers.versions", "warning", "1 x 0.1.0, 1 x 0.2.0"),
         (({**WORKER, "shards": 32},), "workers.shards", "problem", "on 32 shards"),
+        (
+            ({**WORKER, "signing": ["new"]}, {**WORKER, "worker": "open:3", "signing": None}),
+            "workers.signing", "warning", "open:3 without signing keys",
+        ),
+        (
+            ({**WORKER, "signing": ["old", "new"]}, {**WORKER, "worker": "late:2", "signing": ["old"]}),
+            "workers.signing", "warning", "late:2 without all of the keys new, old",
+        ),
         (
             (WORKER, {**WORKER, "worker": "late:2", "clock": {"offset_ms": -65_000, "within_ms": 1}}),
             "clock.workers", "warning", "clocks are off on late:2: up to 65 s behind",
@@ -233,6 +250,17 @@ def test_without_a_look_into_the_broker_that_is_said() -> None:
     given = facts(broker=BrokerFacts(same=False, transport="amqp", depths={"turnfleet.test": None}))
     finding = only(given)
     assert (finding.check, finding.severity) == ("broker.queues", "unknown")
+    assert finding.advice == "allow this user to declare queues passively"
+    on_redis = only(facts(broker=BrokerFacts(same=True, transport="redis", depths={"turnfleet.test": None})))
+    assert "turnfleet acl --queue NAME" in on_redis.advice
+
+
+def test_of_messages_that_could_not_be_counted_no_number_is_said() -> None:
+    """What may not be looked into is not empty."""
+    stands = survey(queued=(placed("r1", "queued", queue="bulk"),))
+    given = facts(stands=stands, broker=BrokerFacts(same=True, transport="redis", depths={"bulk": None}))
+    (unread,) = [each for each in judge(given) if each.check == "queues.unread"]
+    assert unread.seen == "queue 'bulk' has at least 1 queued run, and no live worker reads it"
 
 
 def test_numbers_are_written_for_people() -> None:

@@ -31,6 +31,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
             f"the broker does not let itself be looked into: {some(closed)}",
             "free memory first: a full server does not let itself be asked"
             if broker.same and any(is_full(server.info) for server in facts.servers)
+            else "give this user what turnfleet acl --queue NAME prints for the monitor"
+            if broker.transport == "redis"
             else "allow this user to declare queues passively",
         )
     yield from _unread(facts)
@@ -55,7 +57,8 @@ def _unread(facts: Facts) -> Iterator[Finding]:
     )
     unread = sorted((set(runs) | {queue for queue, depth in facts.broker.depths.items() if depth}) - read)
     for queue in unread:
-        held = [number(facts.broker.depths.get(queue) or 0, "message")]
+        depth = facts.broker.depths.get(queue, 0)
+        held = [] if depth is None else [number(depth, "message")]
         held += [f"at least {number(runs[queue], 'queued run')}"] if runs[queue] else []
         yield problem(
             "queues.unread",

@@ -28,7 +28,7 @@ _AWAY: Final = {
 
 _DOWN: Final = (
     "does not answer",
-    "start it, or correct --redis; runs wait meanwhile and none is lost while its data is kept",
+    "start it, or correct --redis (rediss:// where it speaks TLS); runs wait and none is lost while its data is kept",
 )
 _COULD_NOT_LOOK: Final = "allow this user {command}, or look by hand"
 Info = Mapping[str, Any]

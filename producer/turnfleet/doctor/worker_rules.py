@@ -29,6 +29,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
     yield from _alive(facts)
     yield from _versions(facts)
     yield from _shards(facts)
+    yield from _keys(facts)
     yield from _clocks(facts)
 
 
@@ -80,6 +81,30 @@ def _shards(facts: Facts) -> Iterator[Finding]:
             f"workers keep runs on {counts} shards, and this client looks at {facts.shards}: they miss each other's",
             "use the same number of shards for every producer and worker of the fleet",
         )
+
+
+def _keys(facts: Facts) -> Iterator[Finding]:
+    """Signing keys by name; nothing where no worker has any."""
+    held = {str(each.get("worker", "?")): set(each.get("signing") or ()) for each in facts.of_fleet.workers}
+    known = set().union(*held.values())
+    if not known:
+        return
+    careless = sorted(worker for worker, names in held.items() if not names)
+    lacking = sorted(worker for worker, names in held.items() if names and names != known)
+    if careless:
+        yield warning(
+            "workers.signing",
+            f"{some(careless)} without signing keys: they run whatever is sent, signed or not",
+            "give them TURNFLEET_SIGNING_KEYS and signing= as the others have, and restart them",
+        )
+    if lacking:
+        yield warning(
+            "workers.signing",
+            f"{some(lacking)} without all of the keys {some(sorted(known))}: what a missing one signed fails there",
+            "finish the rotation: the same keys for all workers, added before a producer signs with them",
+        )
+    if not careless and not lacking:
+        yield ok("workers.signing", f"all workers check signatures, by {some(sorted(known))}")
 
 
 def _clocks(facts: Facts) -> Iterator[Finding]:
