@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from cli.shared import command_for, told
 from redis.exceptions import NoPermissionError
 from support.command_line import run_command
 from support.flower_process import FlowerProcess
@@ -14,10 +15,12 @@ from support.redis_server import RedisServer
 from support.waiting import eventually
 from support.worker_process import WorkerProcess
 
-from turnfleet import Approve, AsyncFleet, Fleet, PlanSpec, StoreError
+from turnfleet import Approve, AsyncFleet, Fleet, FleetUnavailable, PlanSpec, StoreError
 from turnfleet.store import Keys
 from turnfleet.store.scripts import names, script
 from turnfleet.wire.acl import acl_rules
+from turnfleet_worker import Registry, create_app
+from turnfleet_worker.backlog import Backlog
 
 PLAN = PlanSpec(name="desk", model="desk", tools=("refund",))
 USERS = ("producer", "worker", "monitor")
@@ -167,7 +170,7 @@ def test_who_may_only_look_changes_nothing(guarded: Guarded) -> None:
             lambda: watching.run("seen").cancel("no"),
         ]
         for act in acts:
-            with pytest.raises(StoreError, match="can't run this command"):
+            with pytest.raises(StoreError, match=r"can't run this command.*; the user in its URL may not do that"):
                 act()
         record = Keys(FLEET, key_prefix=guarded.place["key_prefix"]).record("seen")
         for words in (
@@ -179,6 +182,55 @@ def test_who_may_only_look_changes_nothing(guarded: Guarded) -> None:
         assert fleet.run("seen").status() == before
         fleet.run("seen").cancel()
         fleet.run("seen").delete()
+    guarded.refused()
+
+
+def test_the_doctor_needs_no_more_than_the_monitor_has(guarded: Guarded) -> None:
+    """But for one setting of the server that no user of ours may ask for, and a queue that nobody granted."""
+
+    def doctor() -> dict[str, dict[str, str]]:
+        place = ("--fleet", FLEET, "--key-prefix", guarded.place["key_prefix"])
+        findings = told(command_for(guarded.url("monitor"), FLEET)(*place, "doctor", "--json"))["findings"]
+        return {each["check"]: each for each in findings}
+
+    def unknown(findings: dict[str, dict[str, str]]) -> set[str]:
+        return {check for check, finding in findings.items() if finding["severity"] == "unknown"}
+
+    with Fleet(guarded.url("producer"), **guarded.place) as fleet:
+        fleet.enqueue(PLAN, "please", run_id="waits")
+        seen = doctor()
+        assert unknown(seen) == {"redis.fsync"}
+        assert seen["broker.reachable"]["seen"].endswith("; 1 message waiting")
+        with pytest.raises(FleetUnavailable, match="turnfleet acl --queue NAME"):
+            fleet.enqueue(PLAN, "please", run_id="stray", queue="stray")
+        seen = doctor()
+        assert unknown(seen) == {"redis.fsync", "broker.queues"}
+        assert seen["broker.queues"]["seen"].endswith("looked into: stray")
+        assert "turnfleet acl --queue NAME" in seen["broker.queues"]["advice"]
+        _forget(guarded, fleet, "waits", "stray")
+
+
+def test_one_closed_queue_hides_no_other_from_the_sweep(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+    """Else a backlog on the others would be offered again and again. The log says so once, and what to do."""
+    with Fleet(guarded.url("producer"), **guarded.place) as fleet:
+        fleet.enqueue(PLAN, "please", run_id="open")
+        app = create_app(Registry(), guarded.url("worker"), **guarded.place)
+        backlog, queues = Backlog(app), ("turnfleet.shop", "stray")
+        for _ in range(2):
+            assert backlog.oldest(queues) == {("turnfleet.shop", 5): "open"}
+        (warning,) = [record.getMessage() for record in caplog.records if record.name == "turnfleet_worker.backlog"]
+        assert "the queue 'stray'" in warning
+        assert "turnfleet acl --queue stray" in warning
+        _forget(guarded, fleet, "open")
+
+
+def _forget(guarded: Guarded, fleet: Fleet, *run_ids: str) -> None:
+    """Leave no run, no message and no refusal to the next test."""
+    for run_id in run_ids:
+        fleet.run(run_id).cancel()
+        fleet.run(run_id).delete()
+    for each in guarded.admin.keys(f"{guarded.place['key_prefix']}turnfleet.{FLEET}*"):
+        guarded.admin.delete(each)
     guarded.refused()
 
 

@@ -6,6 +6,7 @@ the growing pauses between offers alone keep a backlog from multiplying.
 """
 
 import json
+import logging
 from collections.abc import Iterable
 from itertools import product
 from typing import Any, Final
@@ -21,6 +22,7 @@ Lane = tuple[str, int]
 """A queue's name and a run's priority (0-9, 9 first)."""
 
 RedisChannel: Any = redis_transport.Channel
+_log = logging.getLogger(__name__)
 TIMEOUT_SECONDS: Final = 5.0
 
 _OLDEST: Final = -1  # kombu pushes left and pops right
@@ -31,11 +33,13 @@ class Backlog:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
+        self._closed: set[str] = set()
 
     def oldest(self, queues: Iterable[str]) -> dict[Lane, str]:
         """Return, for each lane where messages wait, the run id that the oldest names.
 
-        A lane that must not be looked into is left out. Raises what kombu raises when the broker does not answer.
+        A lane that must not be looked into is left out, and the log says so once. Raises what kombu raises when the
+        broker does not answer.
         """
         with bounded(self._app.connection_for_write(), TIMEOUT_SECONDS) as connection:
             channel = connection.default_channel
@@ -48,14 +52,31 @@ class Backlog:
                     name = channel._q_for_pri(queue, step)  # noqa: SLF001
                     pipe.lindex(f"{channel.global_keyprefix}{name}", _OLDEST)
                 messages = pipe.execute(raise_on_error=False)
-        for message in messages:
-            if isinstance(message, Exception) and not isinstance(message, NoPermissionError):
-                raise message
+        asked = {queue for queue, _ in lanes}
+        closed = {queue for (queue, _), told in zip(lanes, messages, strict=True) if _forbids(told)}
+        self._tell_closed(closed)
+        self._closed = (self._closed - asked) | closed
+        for told in messages:
+            if isinstance(told, Exception) and not _forbids(told):
+                raise told
         return {
             (queue, HIGHEST_PRIORITY - step): run_id
             for (queue, step), message in zip(lanes, messages, strict=True)
             if isinstance(message, bytes) and (run_id := _run_id(message)) is not None
         }
+
+    def _tell_closed(self, closed: set[str]) -> None:
+        for queue in sorted(closed - self._closed):
+            _log.warning(
+                "this worker's user may not look into the queue %r: its messages may be sent more than once, which "
+                "costs a look at the run each; turnfleet acl --queue %s prints what users of that queue need",
+                queue,
+                queue,
+            )
+
+
+def _forbids(told: object) -> bool:
+    return isinstance(told, NoPermissionError)
 
 
 def _run_id(message: bytes) -> str | None:

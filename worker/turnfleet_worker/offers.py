@@ -40,6 +40,7 @@ class BrokerOffers(Offers):
         self._publisher = publisher
         self._backlog = backlog
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnfleet-offers")
+        self._away = False
 
     async def publish(self, offers: Sequence[Offer]) -> None:
         """Publish offers, in order."""
@@ -53,10 +54,14 @@ class BrokerOffers(Offers):
     async def oldest(self, queues: Iterable[str]) -> dict[Lane, str] | None:
         """Give the run of the oldest message that waits in each lane; None when the broker does not answer."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._backlog.oldest, [*queues])
+            oldest = await asyncio.get_running_loop().run_in_executor(self._thread, self._backlog.oldest, [*queues])
         except (KombuError, RedisError, OSError) as error:
-            _log.warning("the broker was not looked into: %s", type(error).__name__)
+            if not self._away:
+                _log.warning("the broker cannot be looked into until it answers again: %s", type(error).__name__)
+            self._away = True
             return None
+        self._away = False
+        return oldest
 
     def close(self) -> None:
         """Close the connections once what is under way is done."""
