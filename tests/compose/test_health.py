@@ -9,7 +9,8 @@ import pytest
 from support.ports import free_port
 from support.worker_process import WorkerProcess
 
-from turnfleet.store import Keys
+from turnfleet.store import Keys, commands
+from turnfleet.store.executor import SyncExecutor
 from turnfleet_worker import health
 
 KEYS = Keys("default")
@@ -18,11 +19,16 @@ KEYS = Keys("default")
 def test_it_asks_the_worker_of_its_own_host_and_its_event_loop(
     own_redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A consumer that answers is not enough: nothing announces this one. And another host's worker does not count."""
+    """A consumer that answers is not enough: nothing announces this one. Other workers do not count for it."""
     options = ("--pool=solo",)
     env = {"TURNFLEET_REDIS_URL": own_redis_url}
     with WorkerProcess("compose.bare_app", name="celery", env=env, options=options) as worker:
-        monkeypatch.setattr(socket, "gethostname", lambda: worker.hostname.partition("@")[2])
+        host = worker.hostname.partition("@")[2]
+        neighbour = {"worker": f"{host}:1", "node": f"other@{host}"}
+        executor = SyncExecutor(own_redis_url)
+        executor.execute(commands.announce(KEYS, neighbour["worker"], neighbour, 60_000))
+        executor.close()
+        monkeypatch.setattr(socket, "gethostname", lambda: host)
         monkeypatch.setattr(health, "ANSWER_SECONDS", 60.0)
         for node in (None, "celery@%h"):
             assert "no longer announces it" in str(health.complaint(own_redis_url, own_redis_url, KEYS, node))

@@ -45,6 +45,7 @@ def test_inspect_stats_shows_the_load(bench: Bench) -> None:
         assert stats.pop("worst-loop-lag-seconds") > 0.6
         assert stats.pop("loop-lag-seconds") >= 0
         assert stats == {
+            "node": worker.hostname,
             "in-flight": 1,
             "waiting": 0,
             "limit": 5,

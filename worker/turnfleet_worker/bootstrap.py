@@ -147,10 +147,13 @@ def make_host(
         meter, endpoint = _metrics(around.metrics, lambda: host.pool_info() or host.info())
 
     def body() -> Mapping[str, Any]:
+        pool = host.pool_info()
         return {
             "worker": worker,
+            "node": pool.get("node"),
             "started": started,
             "in_flight": host.in_flight,
+            "slots": pool.get("limit"),
             "draining": host.draining,
             "counts": dict(host.counts),
             "version": version("turnfleet"),

@@ -34,13 +34,13 @@ def complaint(url: str, broker_url: str, keys: Keys, node: str | None = None) ->
         if not app.control.ping(destination=[node], timeout=ANSWER_SECONDS):
             return f"{node} of fleet {keys.fleet!r} did not answer within {ANSWER_SECONDS:g} s"
         executor = SyncExecutor(url, timeout=ANSWER_SECONDS)
-        announced = [each["worker"] for each in executor.execute(commands.workers(keys))]
+        announced = executor.execute(commands.workers(keys))
         executor.close()
     except (InvalidAddress, InvalidId) as error:
         return str(error)
     except (OperationalError, TurnfleetError, OSError) as error:
         return f"the broker or the run store is away ({type(error).__name__})"
-    if not any(worker.startswith(f"{host}:") for worker in announced):
+    if not any(each["worker"].startswith(f"{host}:") and each.get("node") == node for each in announced):
         return f"{node} answers, but its event loop no longer announces it: does a tool block the loop?"
     return None
 

@@ -14,6 +14,7 @@ from turnfleet.status import RunStatus
 from turnfleet.store.transitions import RunState
 
 STATES = ("queued", "parked", "running", "paused", "completed", "failed", "cancelled", "expired")
+_CAN = ("models", "tools")
 
 
 @click.command(
@@ -89,7 +90,10 @@ def inbox(
     cls=Taught,
     short_help="List the live workers, and what they can run.",
     examples=(("turnfleet workers", "who is alive, how busy, and what each can run"),),
-    shape={"workers": "what each of them announces: worker, version, models, tools, queues, in_flight, clock, ..."},
+    shape={
+        "workers": "what each announces: worker, node (its name in Celery), version, models, tools, queues, in_flight, "
+        "slots, clock, ..."
+    },
     codes=(2, 3),
 )
 @json_option("Print one JSON object.")
@@ -102,10 +106,10 @@ def workers(connection: Connection, json_out: bool) -> None:
         echo_json({"workers": [thawed(worker) for worker in alive]})
         return
     rows = [
-        (str(body.get("worker", "")), str(body.get("in_flight", "")), _names(body, "models"), _names(body, "tools"))
+        (str(body.get("worker", "")), str(body.get("node") or ""), _load(body), *(_names(body, each) for each in _CAN))
         for body in alive
     ]
-    echo_table(("worker", "in flight", "models", "tools"), rows)
+    echo_table(("worker", "node", "in flight", *_CAN), rows)
     if not alive:
         click.echo("no worker is alive; start one with: turnfleet worker --app module:registry", err=True)
 
@@ -116,6 +120,12 @@ def _about(run: RunStatus) -> str:
     if run.interrupts:
         return f"waits for {len(run.interrupts)} decision{'s' if len(run.interrupts) > 1 else ''}"
     return run.parked_because or (run.cancel_reason or "")
+
+
+def _load(body: Mapping[str, Any]) -> str:
+    """Return how many runs a worker has, and how many it takes where it says so."""
+    slots = body.get("slots")
+    return f"{body.get('in_flight', '')}" + ("" if slots is None else f" of {slots}")
 
 
 def _names(body: Mapping[str, Any], what: str) -> str:

@@ -100,6 +100,7 @@ class Runtime:
     def info(self) -> dict[str, Any]:
         """Return what `inspect stats` shows; plain JSON."""
         return {
+            "node": self._hostname,
             **self._host.info(),
             "in-flight": len(self._running),
             "waiting": len(self._waiting),
