@@ -57,6 +57,31 @@ def test_approve_and_reject_by_options(desk: Desk) -> None:
     assert "too much" in text
 
 
+def test_show_says_who_decided_what_and_when(desk: Desk) -> None:
+    """Also long after: an approval, a rejection with its reason, and an edit with its arguments."""
+    command, fleet = desk
+    run = paused(fleet, "pay 20 30 40")
+    done = command("resume", run.run_id, "--approve", "approval:pay-20", "--reject", "approval:pay-30",
+                   "--reason", "too much", "--edit", "approval:pay-40", '{"amount": 9}',
+                   "--by", "ann\x1b[31m", "--role", "finance")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    run.result(timeout=30)
+    approved, rejected, edited = told(command("show", run.run_id, "--json"))["decided"]
+    assert approved == approved | {
+        "id": "approval:pay-20", "tool": "pay", "arguments": {"amount": 20}, "roles": ["finance"],
+        "decision": {"kind": "approve", "value": None}, "by": "ann\x1b[31m",
+    }  # fmt: skip
+    assert rejected["decision"] == {"kind": "reject", "reason": "too much"}
+    assert edited["decision"] == {"kind": "edit", "arguments": {"amount": 9}}
+    (moment,) = {each.decided_at for each in run.status().decided if each.decided_at}
+    at = f"by ann\ufffd[31m, {moment:%Y-%m-%d %H:%M:%S} UTC"
+    assert [line for line in command("show", run.run_id).stdout.splitlines() if line.startswith("decided")] == [
+        f"decided          approval:pay-20  pay  amount=20  approve {at}",
+        f"decided          approval:pay-30  pay  amount=30  reject (too much) {at}",
+        f"decided          approval:pay-40  pay  amount=40  edit (amount=9) {at}",
+    ]
+
+
 def test_edit_and_answer_take_json(desk: Desk) -> None:
     """Arguments and answers are JSON on the command line."""
     command, fleet = desk
@@ -139,7 +164,7 @@ def test_a_run_that_ended_while_it_was_asking_asks_nothing(desk: Desk) -> None:
     assert run.interrupts() == ()
     assert "waits" not in command("show", run.run_id).stdout
     done = command("resume", run.run_id)
-    assert (done.exit_code, "is cancelled and asks nothing" in done.stderr) == (2, True)
+    assert (done.exit_code, "is cancelled and asks nothing" in done.stderr) == (5, True)
     assert command("resume", run.run_id, "--approve", "approval:pay-20", "--role", "finance").exit_code == 5
 
 
@@ -177,11 +202,15 @@ def test_what_does_not_fit_is_asked_about_again(desk: Desk, redis_server: RedisS
 
 
 def test_workers_says_who_is_there(desk: Desk) -> None:
-    """Models and tools of the live worker."""
+    """Models and tools of the live worker, how many runs it has and takes, and its name in Flower."""
     command, _ = desk
     (worker,) = told(command("workers", "--json"))["workers"]
     assert (worker["models"], sorted(worker["tools"])) == (["obedient"], ["ask", "pay"])
-    assert "obedient" in command("workers").stdout
+    (row,) = command("workers").stdout.splitlines()
+    assert row.split("\t") == [
+        worker["worker"], worker["node"], f"{worker['in_flight']} of {worker['slots']}", "obedient", "ask, pay"
+    ]  # fmt: skip
+    assert "@" in worker["node"]
 
 
 def test_an_unknown_name_is_refused_when_workers_are_there(desk: Desk, tmp_path: Path) -> None:

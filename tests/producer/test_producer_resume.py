@@ -77,6 +77,9 @@ async def test_decided_interrupts_stay_readable(fleet: AnyFleet, stage: Stage) -
     ((decided),) = status.decided
     assert (decided.id, decided.decision, decided.by) == (APPROVAL.id, Reject("too much"), "alice")
     assert decided.decided_at is not None
+    await do(run.resume, {QUESTION.id: Answer("blue")}, by="bob")
+    (listed,) = await do(fleet.runs)
+    assert [(each.id, each.by) for each in listed.decided] == [(APPROVAL.id, "alice"), (QUESTION.id, "bob")]
 
 
 async def test_two_people_on_one_interrupt_one_wins(fleet: AnyFleet, stage: Stage) -> None:

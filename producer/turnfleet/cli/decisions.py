@@ -10,11 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from turnfleet.cli import failures
 from turnfleet.cli.asking import ask_all
 from turnfleet.cli.completion import interrupt_ids, run_ids
 from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json
 from turnfleet.cli.teaching import Taught
+from turnfleet.cli.ways_out import end
 from turnfleet.errors import InvalidDecision, NotAllowed, UnknownInterrupt
 from turnfleet.interrupt import RunInterrupt
 from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
@@ -102,7 +104,7 @@ def resume(
             waiting = run.interrupts()
             if not waiting:
                 state = run.status().state
-                raise click.UsageError(f"run {run_id!r} is {state} and asks nothing: there is nothing to decide")
+                end(f"run {run_id!r} is {state} and asks nothing: there is nothing to decide", failures.CONFLICT)
             if not sys.stdin.isatty():
                 names = ", ".join(each.id for each in waiting)
                 raise click.UsageError(f"say what to decide, with --approve or --reject: {names} (nobody can be asked)")

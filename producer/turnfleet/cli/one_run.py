@@ -8,15 +8,15 @@ from turnfleet.cli import failures
 from turnfleet.cli.completion import run_ids
 from turnfleet.cli.options import Connection, connected, json_option
 from turnfleet.cli.printing import echo_json, safe
-from turnfleet.cli.shapes import STATUS_SHAPE, interrupt_line, status_json
+from turnfleet.cli.shapes import STATUS_SHAPE, decision_line, interrupt_line, status_json
 from turnfleet.cli.teaching import Taught
 
 
 @click.command(
     cls=Taught,
-    short_help="Show a run's state, what it asks and what it answered.",
+    short_help="Show a run's state, what it asks, who decided, and its answer.",
     examples=(
-        ("turnfleet show ticket-1001", "its state, what it asks, what it answered"),
+        ("turnfleet show ticket-1001", "its state, what it asks, who decided what, what it answered"),
         ("turnfleet show ticket-1001 --json", "the same for a program"),
         ("turnfleet show -- -odd-", "an id that begins with a dash goes after --"),
     ),
@@ -27,7 +27,7 @@ from turnfleet.cli.teaching import Taught
 @json_option("Print one JSON object.")
 @connected
 def show(connection: Connection, run_id: str, json_out: bool) -> None:
-    """Show the state of RUN, what it asks, and what it answered."""
+    """Show the state of RUN, what it asks, who decided what and when, and what it answered."""
     with connection.open() as fleet:
         run = fleet.run(run_id)
         status = run.status()
@@ -37,11 +37,13 @@ def show(connection: Connection, run_id: str, json_out: bool) -> None:
         echo_json({**body, "text": text})
         return
     for name, value in body.items():
-        if name != "interrupts" and value not in (None, "", {}, []):
+        if name not in {"interrupts", "decided"} and value not in (None, "", {}, []):
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             click.echo(f"{name.replace('_', ' '):<16} {safe(shown)}")
     for interrupt in status.interrupts:
         click.echo(f"{'waits':<16} {interrupt.id}  {interrupt_line(interrupt)}")
+    for interrupt in status.decided:
+        click.echo(f"{'decided':<16} {interrupt.id}  {interrupt_line(interrupt)}  {decision_line(interrupt)}")
     if text:
         click.echo(f"{'text':<16} {safe(text)}")
 
