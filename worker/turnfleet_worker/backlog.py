@@ -22,9 +22,9 @@ Lane = tuple[str, int]
 """A queue's name and a run's priority (0-9, 9 first)."""
 
 RedisChannel: Any = redis_transport.Channel
-_log = logging.getLogger(__name__)
 TIMEOUT_SECONDS: Final = 5.0
 
+_log = logging.getLogger(__name__)
 _OLDEST: Final = -1  # kombu pushes left and pops right
 
 
@@ -52,10 +52,8 @@ class Backlog:
                     name = channel._q_for_pri(queue, step)  # noqa: SLF001
                     pipe.lindex(f"{channel.global_keyprefix}{name}", _OLDEST)
                 messages = pipe.execute(raise_on_error=False)
-        asked = {queue for queue, _ in lanes}
         closed = {queue for (queue, _), told in zip(lanes, messages, strict=True) if _forbids(told)}
-        self._tell_closed(closed)
-        self._closed = (self._closed - asked) | closed
+        self._note_closed({queue for queue, _ in lanes}, closed)
         for told in messages:
             if isinstance(told, Exception) and not _forbids(told):
                 raise told
@@ -65,7 +63,7 @@ class Backlog:
             if isinstance(message, bytes) and (run_id := _run_id(message)) is not None
         }
 
-    def _tell_closed(self, closed: set[str]) -> None:
+    def _note_closed(self, asked: set[str], closed: set[str]) -> None:
         for queue in sorted(closed - self._closed):
             _log.warning(
                 "this worker's user may not look into the queue %r: its messages may be sent more than once, which "
@@ -73,6 +71,7 @@ class Backlog:
                 queue,
                 queue,
             )
+        self._closed = (self._closed - asked) | closed
 
 
 def _forbids(told: object) -> bool:
