@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import click.testing
 import pytest
 from cli.shared import PLAN, Command, command_for, told
 from support.command_line import COMMAND, clean_environment
@@ -58,24 +59,39 @@ def shop(desk: tuple[Command, Fleet], redis_server: RedisServer, tmp_path: Path)
     yield clean_environment({**here, "PYTHONPATH": str(ROOT / "tests")})
     for run_id in ("ticket-1001", "ticket-1002", "ticket-1003", "ticket-1004", "ticket-1005", "-odd-"):
         fleet.run(run_id).cancel()
+    sys.modules.pop("myfleet", None)  # another test's is another file
+
+
+def perform(line: str, env: dict[str, str], folder: Path) -> tuple[int, str]:
+    """Run a line in bash, or in this process where it is a plain command; give its exit code and what it said."""
+    if re.search(r"[|&;<>$`*]", line) is None:
+        program, *arguments = shlex.split(line)
+        assert program == "turnfleet"
+        ended = click.testing.CliRunner(env=env).invoke(cli, arguments)
+        assert ended.exception is None or isinstance(ended.exception, SystemExit), (line, ended.exception)
+        return ended.exit_code, ended.output
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_every_example_runs(shop: dict[str, str], tmp_path: Path) -> None:
-    """In bash, as they stand; what decides a run comes before what follows it to its end."""
+def test_every_example_runs(shop: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand; what decides a run comes before what follows it to its end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     examples = [typed for name, command in TAUGHT.items() if name not in STARTERS for typed, _ in command.examples]
     interactive = "turnfleet resume ticket-1001"
     assert {interactive, DECIDED} <= set(examples)
     examples = [DECIDED, *(each for each in examples if each not in {interactive, DECIDED})]
     for typed in examples:
         call = "approval:pay-30" if "ticket-1001" in typed else "approval:pay-40"
-        done = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {typed.replace('approval:call-1', call)}"],
-            cwd=tmp_path, env=shop, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        code, said = perform(typed.replace("approval:call-1", call), shop, tmp_path)
         judges = {1} if typed.startswith(("turnfleet doctor", "turnfleet preflight")) else set()
-        assert done.returncode in {0, *judges}, (typed, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
+        assert code in {0, *judges}, (typed, said)
+        assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("name", sorted(STARTERS & set(TAUGHT)))
