@@ -122,7 +122,7 @@ class RunLifecycle:
         Raises:
             DeadlineExceeded: the run's budget is spent; the text says what it was doing.
             StepCancelledError: the step cancelled itself, nobody else did.
-            asyncio.CancelledError: the run is being cancelled.
+            asyncio.CancelledError: the run is being cancelled, be it that the step caught that and came back.
         """
         if self._ends_at is not None:
             try:
@@ -138,7 +138,7 @@ class RunLifecycle:
         token = enter(self._ambient)
         self._stepping = task
         try:
-            return await awaitable
+            result = await awaitable
         except asyncio.CancelledError as stop:
             if self._cut:
                 self._cut = False
@@ -154,6 +154,11 @@ class RunLifecycle:
                 # The step ended in another way although we had cancelled it: take the request back.
                 self._cut = False
                 task.uncancel()
+        if task is not None and task.cancelling() > before:
+            # Somebody asked for the run's end, and the step came back as if nobody had: it, or a library beneath it,
+            # caught the cancellation. Code that ends a cancellation of its own making takes its request back.
+            raise asyncio.CancelledError
+        return result
 
     def owns_timeout(self, error: BaseException) -> bool:
         """Tell whether this very exception is the run's own deadline, by identity (CXL-6)."""

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import anyio
 import pytest
 from kernel.kit import ASK, walk
-from kernel.stuck import PHASES, StuckModel, ask, forever, steps, until_stuck
+from kernel.stuck import PHASES, StuckModel, ask, explode, forever, steps, until_stuck
 
 from turnfleet_kernel import (
     Delta,
@@ -23,7 +25,7 @@ from turnfleet_kernel import (
     ToolRequest,
     current_call,
 )
-from turnfleet_kernel.testing import RecordingSink, ScriptedModel, calls, make_plan
+from turnfleet_kernel.testing import RecordingSink, ScriptedModel, call, calls, make_plan
 
 
 async def test_stopping_at_the_terminal_event_is_no_disconnection(kernel: InvocationKernel) -> None:
@@ -79,6 +81,81 @@ async def test_a_cancellation_is_never_swallowed(kernel: InvocationKernel) -> No
     assert task.cancelled()
     assert ctx.report is not None
     assert ctx.report.reason == "cancelled"
+
+
+class Swallowing:
+    """What is stuck until it is cancelled, and then goes on as if it were not: as a library beneath a port may."""
+
+    async def __call__(self, *_: object) -> None:
+        """Be a stage's handler."""
+        with suppress(asyncio.CancelledError):
+            await forever()
+
+
+class SwallowingModel(ScriptedModel):
+    """A model whose first call swallows."""
+
+    async def invoke(self, transcript: Any) -> ModelTurn:
+        """Give the turn late."""
+        if not self.calls:
+            await Swallowing()()
+        return await super().invoke(transcript)
+
+
+class SwallowingSink(RecordingSink):
+    """A sink whose first delivery swallows."""
+
+    async def deliver(self, event: KernelEvent) -> None:
+        """Take the event late."""
+        if not self.events:
+            await Swallowing()()
+        await super().deliver(event)
+
+
+SWALLOWING: dict[str, Callable[[], dict[str, Any]]] = {
+    "stage": lambda: {"stages": [Stage("s", Phase.PRE_MODEL, Swallowing())]},
+    "model": lambda: {"model": SwallowingModel([call("t", "c1"), "the end"])},
+    "sink": lambda: {"sink": SwallowingSink()},
+}
+
+
+@pytest.mark.parametrize("where", SWALLOWING)
+async def test_a_cancellation_that_a_port_swallows_ends_the_run_all_the_same(
+    kernel: InvocationKernel, where: str
+) -> None:
+    """The caller cancels once, and nobody may take that from it (CXL-3): no call of a tool begins after it."""
+    began: list[str] = []
+    plan = steps(lambda: began.append("tool"), **SWALLOWING[where]())
+    ctx = RequestContext(plan)
+    task = await until_stuck(kernel.run(plan, ASK, context=ctx))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ctx.report is not None
+    assert (ctx.report.reason, began) == ("cancelled", [])
+
+
+async def test_a_port_that_ends_its_own_waiting_does_not_end_the_run(kernel: InvocationKernel) -> None:
+    """Its time limits and groups cancel it, too, and take their requests back."""
+
+    async def limited(_: object) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        with anyio.move_on_after(0):
+            await asyncio.Event().wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.001)
+        with suppress(BaseExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.to_thread(explode))
+                await asyncio.Event().wait()
+
+    plan = steps(stages=[Stage("s", Phase.PRE_MODEL, limited)])
+    ctx = RequestContext(plan)
+    await kernel.run(plan, ASK, context=ctx)
+    assert ctx.report is not None
+    assert ctx.report.reason == "completed"
 
 
 async def test_running_tools_are_cancelled_and_awaited() -> None:
