@@ -114,6 +114,22 @@ async def test_a_full_server_refuses_new_work_and_saves_what_was_done(own_redis:
     await executor.aclose()
 
 
+async def test_a_server_without_its_replicas_is_away_and_not_at_fault(own_redis: RedisServer) -> None:
+    """With `min-replicas-to-write`: nothing was done, and the same is taken as soon as a replica is in step again."""
+    executor = AsyncExecutor(own_redis.url)
+    bench = Bench("lone", executor, executor.client)
+    await bench.create("waiting")
+    before = await bench.dump()
+    await bench.look.config_set("min-replicas-to-write", "1")
+    with pytest.raises(FleetUnavailable, match=r"takes no writes now \(run 'waiting'\): NOREPLICAS") as away:
+        await bench.claim("waiting")
+    assert away.value.run_id == "waiting"
+    assert before == await bench.dump()
+    await bench.look.config_set("min-replicas-to-write", "0")
+    await bench.claim("waiting")
+    await executor.aclose()
+
+
 async def test_an_engine_that_knows_no_flags_gets_the_plain_scripts() -> None:
     """Fakeredis' Lua chokes on the first line that carries them; the executor finds out by itself."""
     client = fakeredis.FakeAsyncRedis()

@@ -115,7 +115,9 @@ def translate(error: Exception, run_id: str | None, where: str) -> TurnfleetErro
         return FleetUnavailable(
             f"the fleet's Redis at {where} is out of memory{about}: free some or raise maxmemory", run_id=run_id
         )
-    if isinstance(error, (ReadOnlyError, NoScriptError, *_UNREADY)):
+    code = str(error).partition(" ")[0]
+    if isinstance(error, (ReadOnlyError, NoScriptError, *_UNREADY)) or code in _NO_WRITES:
+        kind = code if code in _NO_WRITES else kind
         return FleetUnavailable(
             f"the fleet's Redis at {where} takes no writes now{about}: {kind}; try again", run_id=run_id
         )
@@ -142,6 +144,9 @@ def may_pass(error: FleetUnavailable) -> bool:
     cause = error.__cause__
     return cause is None or (refused_login(cause) is None and distrusted(cause) is None)
 
+
+_NO_WRITES: Final = frozenset({"NOREPLICAS", "MISCONF"})
+"""What a server says before a script begins: too few replicas are in step, or it cannot write to its disk."""
 
 _MAY_NOT: Final = "; the user in its URL may not do that: turnfleet acl prints what each kind of user needs"
 
