@@ -24,6 +24,8 @@ class RunSink:
         """Queue an event, and hold its maker back while too many wait (EVT-8)."""
         if event.kind in _LAST:
             self.last = event
+            if event.kind in TERMINAL_KINDS:
+                self._writer.expect_end()
             return
         self._writer.event(event_to_json(event))
         self.position = event.index + 1

@@ -24,6 +24,7 @@ Entry = dict[str, Any]
 T = TypeVar("T")
 
 MOST_WAITING_EVENTS: Final = 256
+END_SECONDS: Final = 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -64,6 +65,8 @@ class RunWriter:
         self._starts: list[tuple[Entry, asyncio.Future[None]]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._pump: asyncio.Task[None] | None = None
+        self._held = False
+        self._expecting: asyncio.TimerHandle | None = None
         self._lost: TurnfleetError | None = None
         self._flown = asyncio.Event()
         self._oldest_event = 0.0
@@ -111,13 +114,33 @@ class RunWriter:
         self._go()
         await future
 
+    def expect_end(self) -> None:
+        """Keep what waits for `conclude`, so that it leaves with the end: the run has made its last event.
+
+        For `END_SECONDS` only: work that the run left in the background may keep the end from coming at once.
+        """
+        self._held = True
+        self._expecting = asyncio.get_running_loop().call_later(END_SECONDS, self._expect_no_more)
+
+    def _expect_no_more(self) -> None:
+        self._held = False
+        if not self._idle():
+            self._go()
+
     async def conclude(self, build: Callable[[int, Sequence[Entry], Sequence[Entry]], Command[T]]) -> T:
-        """Send the last command of the claim with whatever still waits. `build` gets (seq, entries, events)."""
+        """Send the last command of the claim with whatever still waits. `build` gets (seq, entries, events).
+
+        Effects that wait for their start to be noted are not made any more, and leave no trace.
+        """
+        self._held = True
+        if self._expecting is not None:
+            self._expecting.cancel()
         while self._pump is not None:
             await asyncio.wait({self._pump})
         self._check()
         oldest = self._oldest_event
         entries, events = self._take()
+        entries = _without(entries, self._starts)
         self._seq += 1
         try:
             answer = await persist(self._executor, build(self._seq, entries, events))
@@ -142,13 +165,15 @@ class RunWriter:
             raise self._lost
 
     def _go(self) -> None:
-        if self._pump is None and self._lost is None:
+        if self._pump is None and self._lost is None and not self._held:
             self._pump = asyncio.get_running_loop().create_task(self._run(), name=f"writer:{self._claim.run_id}")
 
     async def _run(self) -> None:
         try:
+            # What is made in the same turn of the loop leaves together; an end that follows at once takes it along.
+            await asyncio.sleep(0)
             # A waiter that came while the last of it was on its way is told by one more round, which sends nothing.
-            while self._entries or self._events or self._waiting:
+            while not self._held and (self._entries or self._events or self._waiting):
                 await self._fly()
         except TurnfleetError as error:
             self._lose(error)
@@ -190,7 +215,7 @@ class RunWriter:
             _resolve([future for _, future in starts])
             return
         # The store wrote nothing: what is no start is still true and is sent again under the same number.
-        kept = [entry for entry in entries if not any(entry is start for start, _ in starts)]
+        kept = _without(entries, starts)
         await persist(self._executor, step(self._keys, self._claim, seq=self._seq, entries=kept, events=events))
         for _, future in starts:
             if not future.done():
@@ -225,6 +250,10 @@ class RunWriter:
             else:
                 future.set_exception(error)
         self._flown.set()
+
+
+def _without(entries: Sequence[Entry], starts: Sequence[tuple[Entry, asyncio.Future[None]]]) -> list[Entry]:
+    return [entry for entry in entries if not any(entry is start for start, _ in starts)]
 
 
 def _resolve(futures: Sequence[asyncio.Future[None]]) -> None:

@@ -31,6 +31,12 @@ local function gap(facts, writing)
   return nil
 end
 
+-- The event that ends the claim leaves in one batch with those before it.
+local function add_event(writing, event)
+  writing.events = writing.count > 0 and writing.events .. ',' .. event or event
+  writing.count = writing.count + 1
+end
+
 local function append(run, facts, writing)
   for _, entry in ipairs(writing.entries) do redis.call('RPUSH', key('j', run), entry) end
   if writing.count > 0 then emit(run, facts, writing.events, writing.count) end

@@ -10,16 +10,16 @@ if refusal then
 end
 local misfit = gap(facts, writing)
 if misfit then return misfit end
+local earlier, payload = recorded_end(facts)
+if not earlier then add_event(writing, event) end
 append(run, facts, writing)
 leave(run, facts, 'finish', writing.seq, now)
 if usage then set(run, 'usage', usage) end
-local earlier, payload = recorded_end(facts)
 if earlier then
   end_with(run, facts, earlier, payload, ttl)
 else
   if outcome then set(run, 'outcome', outcome) end
   if failure then set(run, 'error', failure) end
-  emit(run, facts, event, 1)
   terminate(run, facts, ENDINGS[state], ttl)
 end
 left(run, facts)

@@ -25,15 +25,15 @@ local function stands(new)
   return old.head.kind == head.kind and old.head.digest == head.digest
 end
 
+local earlier, payload = recorded_end(facts)
+if event and not earlier then add_event(writing, event) end
 append(run, facts, writing)
 leave(run, facts, 'pause', writing.seq, now)
 if usage then set(run, 'usage', usage) end
-local earlier, payload = recorded_end(facts)
 local message = false
 if earlier then
   end_with(run, facts, earlier, payload, ttl)
 else
-  if event then emit(run, facts, event, 1) end
   local hash, place = key('i', run), redis.call('HLEN', key('i', run))
   for number, new in ipairs(waiting) do
     if not stands(new) then
