@@ -97,6 +97,7 @@ class Dispatcher:
             raise Reject("the worker is stopping", requeue=True)
 
     async def _claim(self, envelope: Envelope, delivery: Delivery, *, alone: bool) -> Claim | NotClaimed:
+        foreign = not envelope.recorded
         return await persist(
             self._bench.executor,
             commands.claim(
@@ -108,7 +109,7 @@ class Dispatcher:
                 task_id=delivery.task_id,
                 recorded=envelope.recorded,
                 digest=envelope.digest,
-                create=None if envelope.plan is None else new_run(envelope, trace=carrier_text(delivery.carrier)),
+                create=new_run(envelope, trace=carrier_text(delivery.carrier)) if foreign else None,
                 alone=alone,
             ),
         )

@@ -111,12 +111,22 @@ class Envelope(BaseModel):
         return {"v": self.v, **self.model_dump(mode="json", exclude_defaults=True)}
 
 
-def parse_envelope(value: object) -> Envelope:
-    """Read an envelope. Raises `InvalidEnvelope` saying which field does not fit and why, never what it holds."""
+def parse_envelope(value: object, *, whole: bool = True) -> Envelope:
+    """Read an envelope. Raises `InvalidEnvelope` saying which field does not fit and why, never what it holds.
+
+    `whole=False` leaves the plan and the request of a recorded run unread: they are what its record says.
+    """
     try:
-        return Envelope.model_validate(VERSIONS.read(value) if isinstance(value, Mapping) else value)
+        current = VERSIONS.read(value) if isinstance(value, Mapping) else value
+        return Envelope.model_validate(current if whole else _named(current))
     except ValidationError as error:
         raise InvalidEnvelope(f"not a turnfleet envelope: {explain(error)}") from None
+
+
+def _named(value: object) -> object:
+    if not isinstance(value, Mapping) or value.get("recorded") is not True or not {"plan_id", "digest"} <= value.keys():
+        return value
+    return {name: each for name, each in value.items() if name not in {"plan", "request"}}
 
 
 def explain(error: ValidationError) -> str:
