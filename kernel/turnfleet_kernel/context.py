@@ -50,6 +50,7 @@ class RequestContext:
     """
 
     __slots__ = (
+        "__weakref__",
         "_generation",
         "_output",
         "_record",

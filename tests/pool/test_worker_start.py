@@ -88,3 +88,12 @@ def test_two_fleets_on_one_redis_see_nothing_of_each_other(redis_url: str, fleet
         assert {event["hostname"] for event in events.log if event["type"] != "task-sent"} == {b.hostname}
         assert {note["run"] for note in right.notes("seen")} == {"r2"}
         assert right.broker.keys("unacked*") == []
+
+
+def test_a_worker_looks_for_garbage_seldom_and_not_in_what_it_was_loaded_with(bench: Bench) -> None:
+    """A look through all modules of the process takes a tenth of a second, in which every run of it waits."""
+    with bench.worker():
+        bench.send("r1")
+        (note,) = bench.wait_for("ended", run="r1")
+    assert note["frozen"] > 10_000
+    assert note["young"] >= 10_000

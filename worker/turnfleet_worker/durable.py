@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 from turnfleet_kernel.calls import charged
 from turnfleet_kernel.context import RequestContext
@@ -30,7 +31,7 @@ from turnfleet_kernel.contracts.values import (
 )
 from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_kernel.plan import InvocationPlan, ModelPalette
-from turnfleet_kernel.ports import ConversationPort, ModelPort, ModelRound, ToolPort, Transcript
+from turnfleet_kernel.ports import ConversationPort, EventSink, ModelPort, ModelRound, ToolPort, Transcript
 from turnfleet_kernel.wrapping import ConversationAround, ToolsAround
 from turnfleet_worker import journal
 from turnfleet_worker.fold import NOTHING_KNOWN, Known
@@ -52,7 +53,9 @@ class RunJournal:
         self._known = known
         self.gate = gate
         self._trace = trace
-        self._context: RequestContext | None = None
+        # The context has the plan, whose ports have this journal: a run's memory is to go with its end, not with the
+        # next round of the garbage collector.
+        self._context: Callable[[], RequestContext | None] = _none_yet
         self._receipts: dict[str, ToolOutcome] = {}
         self.doubtful: dict[str, journal.Entry] = {}
         """Calls that an earlier worker started and left no receipt of, by call id."""
@@ -60,15 +63,16 @@ class RunJournal:
 
     def begin(self, context: RequestContext) -> None:
         """Take the invocation's context, before anything else; whose journal it is, it says."""
-        self._context = context
+        self._context = ref(context)
         known = self._known.get(context.run_id, NOTHING_KNOWN)
         self._receipts, self.doubtful = dict(known.receipts), dict(known.doubtful)
 
     @property
     def context(self) -> RequestContext:
         """The invocation's context."""
-        assert self._context is not None
-        return self._context
+        context = self._context()
+        assert context is not None, "the context is the invocation's, which is over"
+        return context
 
     def opened(self, transcript: Transcript, dumped: Any) -> None:
         """Note the transcript that the run starts from."""
@@ -139,8 +143,18 @@ class RunJournal:
         self._receipts.clear()
 
 
-def make_durable(plan: InvocationPlan, run: RunJournal, policy: Callable[[str], ToolPolicy | None]) -> InvocationPlan:
-    """Return the plan with its ports wrapped for one invocation."""
+def _none_yet() -> None:
+    return None
+
+
+def make_durable(
+    plan: InvocationPlan,
+    run: RunJournal,
+    policy: Callable[[str], ToolPolicy | None],
+    *,
+    sink: EventSink | None = None,
+) -> InvocationPlan:
+    """Return the plan with its ports wrapped for one invocation; `sink` takes its events where it is given."""
     bindings = plan.bindings
     dump = bindings.conversation.dump
     model: ModelPort | ModelPalette
@@ -156,6 +170,7 @@ def make_durable(plan: InvocationPlan, run: RunJournal, policy: Callable[[str], 
             model=model,
             tools=DurableTools(bindings.tools, run, policy),
             conversation=DurableConversation(bindings.conversation, run),
+            event_sink=sink or bindings.event_sink,
         ),
     )
 

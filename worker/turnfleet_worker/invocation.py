@@ -38,7 +38,7 @@ class Invocation:
         self._admitted = admitted = bench.trust.admit(claim.run_id, claim.journal)
         bench.trust.report(claim.run_id, admitted)
         self._bench = bench
-        self.claim = claim = replace(claim, journal=admitted.entries)
+        self.claim = claim = claim if admitted.entries == claim.journal else replace(claim, journal=admitted.entries)
         self._plan = plan
         self._verdict: Verdict | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,10 +73,19 @@ class Invocation:
 
     async def run(self) -> Left:
         """Run to the end of the claim. Cancelling this call hands the run over; it still ends its claim first."""
-        with invoking(self._plan.identity, self.claim.run_id) as span:
-            left = await self._run()
-            note_end(span, left.state, self._context.usage if self._context else None, left.error)
-            return left
+        try:
+            with invoking(self._plan.identity, self.claim.run_id) as span:
+                left = await self._run()
+                note_end(span, left.state, self._context.usage if self._context else None, left.error)
+                return left
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of all that leads back here: a run's memory goes with its end, not when garbage is next collected."""
+        self._task = self._context = self._sink = None
+        self._durable = self._plan
+        del self._writer
 
     async def _run(self) -> Left:
         self._task = asyncio.get_running_loop().create_task(self._consume(), name=f"run:{self.claim.run_id}")
@@ -135,8 +144,7 @@ class Invocation:
         CHILDREN.set(Children(self._writer, known=known, gate=gate, policy=policy))
         self._sink = RunSink(self._writer, claim.next_index + len(recovery.marks))
         journal = RunJournal(self._writer, known=known, gate=gate, trace=trace_to_note(claim))
-        durable = make_durable(plan, journal, policy)
-        durable = replace(durable, bindings=replace(durable.bindings, event_sink=self._sink))
+        durable = make_durable(plan, journal, policy, sink=self._sink)
         request = _request(claim)
         if folded is None:
             context = RequestContext(durable, run_id=claim.run_id)

@@ -123,7 +123,7 @@ class RunWriter:
         self._expecting = asyncio.get_running_loop().call_later(END_SECONDS, self._expect_no_more)
 
     def _expect_no_more(self) -> None:
-        self._held = False
+        self._held, self._expecting = False, None
         if not self._idle():
             self._go()
 
@@ -135,6 +135,7 @@ class RunWriter:
         self._held = True
         if self._expecting is not None:
             self._expecting.cancel()
+            self._expecting = None
         while self._pump is not None:
             await asyncio.wait({self._pump})
         self._check()

@@ -6,6 +6,7 @@ claims and accepts, "claim_gate": what it waits for before that}.
 """
 
 import asyncio
+import gc
 import json
 import os
 import time
@@ -73,7 +74,7 @@ class RecordingHost:
         except asyncio.CancelledError:
             await self.note("cancelled", run=run, asked=delivery.cancelled)
             raise
-        await self.note("ended", run=run)
+        await self.note("ended", run=run, frozen=gc.get_freeze_count(), young=gc.get_threshold()[0])
         return {"state": envelope.get("state", "completed"), "run_id": run}
 
     async def claim(self, run: str, delivery: Delivery) -> None:

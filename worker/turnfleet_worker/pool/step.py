@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from turnfleet_kernel.errors import TurnfleetError
 from turnfleet_worker.pool.checks import reason_to_refuse
+from turnfleet_worker.pool.garbage import spare_the_collector
 from turnfleet_worker.pool.runtime import Runtime
 
 __all__ = ["FleetStep"]
@@ -59,6 +60,7 @@ class FleetStep(bootsteps.StartStopStep):
         except TurnfleetError as error:
             _log.critical("The worker does not start: %s", error)
             raise WorkerShutdown(EX_FAILURE) from None
+        spare_the_collector()
 
     @override
     def close(self, parent: Any) -> None:
