@@ -11,7 +11,7 @@ from turnfleet_kernel.contracts.events import KernelEvent
 from turnfleet_kernel.contracts.frozen import FrozenDict
 from turnfleet_kernel.errors import DeadlineExceeded
 from turnfleet_kernel.plan import InvocationPlan
-from turnfleet_kernel.ports import BindableSink, EventSink
+from turnfleet_kernel.ports import EventSink
 from turnfleet_kernel.teardown import describe
 
 __all__ = ["CallbackEventAdapter"]
@@ -42,9 +42,11 @@ class CallbackEventAdapter:
         sink = plan.bindings.event_sink
         if sink is None:
             return None
-        if isinstance(sink, BindableSink):
+        # Asked as `close` is below: a check against the Protocol takes longer than all the rest of attaching.
+        bind: Callable[..., EventSink] | None = getattr(sink, "bind", None)
+        if callable(bind):
             try:
-                sink = sink.bind(ctx.identity, FrozenDict() if metadata is None else metadata)
+                sink = bind(ctx.identity, FrozenDict() if metadata is None else metadata)
             except Exception as error:  # noqa: BLE001 - a sink breaks no run (EVT-5)
                 ctx.lifecycle.notes.sink_failures.append(describe("sink: bind", error))
                 return None

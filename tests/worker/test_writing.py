@@ -105,7 +105,7 @@ async def test_a_turn_is_written_before_a_stage_that_takes_its_time_after_it(sho
         return None
 
     shop.registry.stage("slow", lambda _settings: Stage("slow", Phase.FINALIZE, slow))
-    await shop.enqueue(PlanSpec(name="p", model="m", stages=({"name": "slow"},)))
+    await shop.enqueue(PlanSpec(name="p", model="m", stages=("slow",)))
     assert (await shop.work()).state == "completed"
     assert seen == ["opened", "turn"]
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from turnfleet.errors import ClaimLost, IllegalTransition, StepGap, UnknownRun
@@ -75,6 +76,7 @@ def args(*values: str | bytes | float | Sequence[bytes] | None) -> tuple[Argumen
     return tuple(flat)
 
 
+@cache
 def header(keys: Keys) -> tuple[Argument, ...]:
     """Return the arguments that every script begins with."""
     return args(keys.log_batches, keys.first_look_ms, keys.control_prefix)

@@ -23,6 +23,9 @@ from turnfleet_worker.tracing.names import OPERATION, usage_attributes
 @contextmanager
 def processing(fleet: str, claim: Claim, delivery: Delivery) -> Iterator[Span]:
     """Span `process`, around all that a worker does with a claim: a child of the enqueue, or linked to it."""
+    if not spans.tracing_on():
+        yield trace.INVALID_SPAN
+        return
     place = parentage(
         # Nothing had begun: a run that was only handed on is still on its way from its enqueue.
         new=claim.previous in {"new", "released"} and not claim.journal,
@@ -67,6 +70,8 @@ def first_trace(claim: Claim) -> str | None:
 
 def trace_to_note(claim: Claim) -> str | None:
     """Give the trace that a run's first invocation is to note as the run's first; None when there is one."""
+    if not spans.tracing_on():
+        return None
     return None if first_trace(claim) else current_trace()
 
 
