@@ -37,6 +37,36 @@ def test_the_hub_is_woken_once_for_any_number_of_calls() -> None:
     assert len(woken) == 2
 
 
+def test_a_wake_up_that_a_signal_broke_off_is_made_up_for() -> None:
+    """The handler raised out of it, so that nobody was woken: the next call must not count on it."""
+    mailbox, woken = Mailbox(), list[object]()
+
+    def wake(call: object) -> None:
+        woken.append(call)
+        if len(woken) == 1:
+            raise SystemExit
+
+    mailbox.wake_by(wake)
+    with pytest.raises(SystemExit):
+        mailbox.post(lambda: None)
+    mailbox.post(lambda: None)
+    assert len(woken) == 2
+
+
+def test_the_loop_performs_what_other_threads_ask_of_it_in_their_order() -> None:
+    """Woken once for many, it misses none; after its end nothing happens, and nobody is hurt."""
+    loop, seen, over = LoopThread("test-loop"), list[int](), threading.Event()
+    for number in range(100):
+        loop.call(seen.append, number)
+    loop.start()
+    loop.call(over.set)
+    assert over.wait(20)
+    assert seen == list(range(100))
+    assert loop.halt(20)
+    loop.call(seen.append, 100)
+    assert len(seen) == 100
+
+
 def test_a_call_that_fails_is_logged_and_the_next_is_performed(caplog: pytest.LogCaptureFixture) -> None:
     """One message's trouble is not the worker's."""
     mailbox, seen = Mailbox(), list[str]()

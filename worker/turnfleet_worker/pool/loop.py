@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from turnfleet_worker.pool.executor import DaemonExecutor
+from turnfleet_worker.pool.mailbox import Mailbox
 
 __all__ = ["LoopThread"]
 
@@ -28,6 +30,8 @@ class LoopThread:
         self._loop = asyncio.new_event_loop()
         # asyncio.to_thread's own threads would be joined when the interpreter ends: a stuck one would keep the process.
         self._loop.set_default_executor(DaemonExecutor(EXECUTOR_THREADS, f"{name}-thread"))
+        self._calls = Mailbox()
+        self._calls.wake_by(self._loop.call_soon_threadsafe)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.lag_seconds = 0.0
         self.worst_lag_seconds = 0.0
@@ -39,7 +43,7 @@ class LoopThread:
     def call(self, function: Callable[..., object], *args: Any) -> None:
         """Have the loop call `function(*args)` soon; nothing happens once the loop is closed. Takes no lock."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *args)
+            self._calls.post(partial(function, *args))
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the loop; the future is a thread's, not the loop's."""

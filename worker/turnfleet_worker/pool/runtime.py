@@ -8,7 +8,7 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
@@ -54,6 +54,7 @@ class Runtime:
         self._numbers = itertools.count(1)
         self._waiting: deque[Job] = deque()
         self._running: dict[int, Job] = {}
+        self._by_task: dict[str, list[Job]] = {}
         self._drain_ends: float | None = None
         self._stop_signals = 0
         self._hurry = False
@@ -123,6 +124,7 @@ class Runtime:
         job = Job(next(self._numbers), request, self._delivery(request))
         job.delivery.on_accept(partial(self.mailbox.post, partial(self._accepted, job)))
         self._waiting.append(job)
+        self._by_task.setdefault(request.id, []).append(job)
         self.fill()
         if job in self._waiting:
             request.announce_received()
@@ -138,7 +140,7 @@ class Runtime:
 
     def terminate(self, task_id: str) -> None:
         """Somebody wants this task to end: cancel its coroutine, or let the host hear of it before it starts."""
-        for job in list(self._jobs(task_id)):
+        for job in self._by_task.get(task_id, ()):
             job.delivery.cancel()
             if job in self._waiting:
                 # Over the limit, if need be: to record a cancellation is short, and the slots may be taken for hours.
@@ -159,7 +161,7 @@ class Runtime:
 
     def abandon(self, task_id: str) -> None:
         """Let go of a task because the process ends at once."""
-        for job in list(self._jobs(task_id)):
+        for job in self._by_task.get(task_id, ()):
             job.abandoned = True
             self._loop.call(job.cancel)
 
@@ -198,17 +200,17 @@ class Runtime:
             return  # out of time a while ago; now its coroutine is gone, too
         job.over = True
         del self._running[job.number]
+        others = self._by_task[job.request.id]
+        others.remove(job)
+        if not others:
+            del self._by_task[job.request.id]
         try:
             announce_end(job, outcome)
         finally:
             # Celery forgets the id with the first of several messages that carry it; a terminate must still find it.
-            for other in self._jobs(job.request.id):
+            for other in others:
                 worker_state.requests[job.request.id] = other.request
             self.fill()
-
-    def _jobs(self, task_id: str) -> Iterator[Job]:
-        everything = itertools.chain(self._running.values(), self._waiting)
-        return (job for job in everything if job.request.id == task_id)
 
     # The way out
 
