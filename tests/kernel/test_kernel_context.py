@@ -235,11 +235,7 @@ async def test_a_kernel_does_not_grow_over_ten_thousand_runs() -> None:
 async def test_nothing_of_an_invocation_outlives_it(kernel: InvocationKernel) -> None:
     """No plan and no kernel keeps a context (RCX-1)."""
     plan = make_plan(["x"], sink=RecordingSink())
-
-    class Traced(RequestContext):
-        __slots__ = ("__weakref__",)
-
-    ctx = Traced(plan)
+    ctx = RequestContext(plan)
     gone = weakref.ref(ctx)
     await kernel.run(plan, ASK, context=ctx)
     del ctx

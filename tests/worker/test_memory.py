@@ -8,6 +8,7 @@ from worker.conftest import Shop
 
 from turnfleet_kernel import InvocationPlan, ModelTurn, PlanSpec, RequestContext, ToolRequest
 from turnfleet_kernel.testing import ScriptedModel
+from turnfleet_kernel.testing.scripted import Step
 from turnfleet_worker.durable import RunJournal
 from turnfleet_worker.invocation import Invocation
 from turnfleet_worker.writer import RunWriter
@@ -39,7 +40,7 @@ async def test_nothing_of_a_run_is_garbage_when_its_claim_is_over(
     shop: Shop, garbage: list[object], ending: str
 ) -> None:
     """Whether it ended well, badly or in a pause, with all that it delegated: what it is made of leads in no circle."""
-    ends = {"completed": "done", "failed": ValueError("no"), "paused": calling("allow")}
+    ends: dict[str, Step] = {"completed": "done", "failed": ValueError("no"), "paused": calling("allow")}
     shop.registry.model("m", ScriptedModel([calling("look", "child"), ends[ending]]))
     shop.registry.model("c", ScriptedModel([calling("look"), "child's"]))
     shop.registry.delegate("child", PlanSpec(name="c", model="c", tools=("look",)))

@@ -12,11 +12,11 @@ from turnfleet.client.moments import Moment, Span, at, seconds_of, unix_of
 from turnfleet.errors import InvalidEnvelope
 from turnfleet.ids import new_id
 from turnfleet.store import validate_id
-from turnfleet.wire import Envelope, RequestBody, RunOptions, request_digest
+from turnfleet.wire import Envelope, RequestBody, RunOptions
 from turnfleet.wire.broker import DEFAULT_PRIORITY
 from turnfleet.wire.envelope import explain
 from turnfleet_kernel.contracts.plain import plain_json
-from turnfleet_kernel.contracts.spec import PlanSpec, plan_id
+from turnfleet_kernel.contracts.spec import PlanSpec
 from turnfleet_kernel.contracts.values import TurnRequest
 
 PlanLike: TypeAlias = PlanSpec | Mapping[str, Any]
@@ -83,16 +83,16 @@ class Order:
             "eta": self.options.eta if self.countdown is None else at("countdown", self.countdown, now),
             "expires": None if self.expires is None else at("expires", self.expires, now),
         }
-        identity = plan_id(self.plan)
-        return Envelope(
-            fleet=fleet,
-            run_id=self.run_id,
-            recorded=True,
-            plan=self.plan,
-            plan_id=identity,
-            request=self.request,
-            digest=request_digest(identity, self.request.to_json()),
-            options=self.options.model_copy(update=times),
+        # Without its digests: reading it works them out, and would check them by working them out again.
+        return Envelope.model_validate(
+            {
+                "fleet": fleet,
+                "run_id": self.run_id,
+                "recorded": True,
+                "plan": self.plan,
+                "request": self.request,
+                "options": self.options.model_copy(update=times),
+            }
         )
 
 

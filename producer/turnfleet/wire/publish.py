@@ -49,6 +49,16 @@ class _Line:
     producer: Any  # kombu's Producer: its published types do not know batch() yet
     driver_type: str
     sent_events: Any
+    """Celery's dispatcher, which keeps the announcements of a batch and sends them as one message."""
+    declared: set[str]
+    """The queues that were declared on this connection."""
+
+    def to_declare(self, queue: str) -> list[str] | None:
+        """Return what Celery is to declare: None, the queue, only once. kombu would look each time, at a price."""
+        if queue in self.declared:
+            return []
+        self.declared.add(queue)
+        return None
 
 
 class _SentAs:
@@ -58,9 +68,9 @@ class _SentAs:
         self._dispatcher = dispatcher
         self._name = name
 
-    def publish(self, kind: str, fields: Mapping[str, Any], producer: Any, **options: Any) -> None:
-        """Announce; Celery itself would name the task, and leave `shadow` out."""
-        self._dispatcher.publish(kind, {**fields, "name": self._name}, producer, **options)
+    def publish(self, kind: str, fields: Mapping[str, Any], _producer: Any, **_: Any) -> None:
+        """Announce with the rest of the batch; Celery itself would name the task, and leave `shadow` out."""
+        self._dispatcher.send(kind, **{**fields, "name": self._name})
 
 
 class Publisher:
@@ -129,6 +139,7 @@ class Publisher:
             with line.producer.batch(_BATCH):
                 for offer, envelope in messages:
                     self._send(line, offer, envelope)
+                line.sent_events.flush()
         except BaseException as error:
             from kombu.exceptions import KombuError  # noqa: PLC0415 - loaded by now, with the connection
 
@@ -156,6 +167,7 @@ class Publisher:
             shadow=shown.name,
             event_dispatcher=_SentAs(line.sent_events, shown.name),
             queue=offer.queue,
+            declare=line.to_declare(offer.queue),
             priority=transport_priority(offer.priority, line.driver_type),
             producer=line.producer,
             retry=False,
@@ -175,7 +187,9 @@ class Publisher:
     def _new_line(self) -> "_Line":
         connection = bounded(self._app.connection_for_write(self._url, connect_timeout=self._timeout), self._timeout)
         producer = self._app.amqp.Producer(connection, auto_declare=False)
-        return _Line(connection, producer, connection.transport.driver_type, self._app.events.Dispatcher(enabled=False))
+        events = self._app.events.Dispatcher(connection, buffer_group=frozenset({"task"}), buffer_limit=_BATCH)
+        events.producer = producer  # its own would send outside of the batch
+        return _Line(connection, producer, connection.transport.driver_type, events, set())
 
     def _unavailable(self, run_id: str, error: BaseException) -> FleetUnavailable:
         text = hide(str(error), self._url or str(self._app.conf.broker_url or ""))
