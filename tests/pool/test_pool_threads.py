@@ -162,6 +162,32 @@ def test_a_loop_thread_cancels_what_is_left_when_it_is_halted() -> None:
     assert seen == ["cleaned up"]
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_nothing_on_a_loop_thread_ends_it(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
+    """These two end a loop of asyncio's. The task that raised one has it; the others go on, and the loop can halt."""
+    loop = LoopThread("lasting")
+    neighbour = threading.Event()
+
+    async def end() -> None:
+        raise error
+
+    async def work() -> None:
+        await asyncio.create_task(end())
+
+    async def wait() -> str:
+        await asyncio.to_thread(neighbour.wait, 60)
+        return "went on"
+
+    loop.start()
+    other = loop.submit(wait())
+    with pytest.raises(error):
+        loop.submit(work()).result(60)
+    neighbour.set()
+    assert other.result(60) == "went on"
+    assert loop.halt(10) is True
+    assert f"something on lasting raised {error.__name__}, which was ignored" in caplog.text
+
+
 def test_a_loop_thread_measures_how_late_it_wakes() -> None:
     """A coroutine that blocks shows as lag."""
     loop = LoopThread("lagging")

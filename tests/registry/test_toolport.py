@@ -140,20 +140,20 @@ async def test_a_tool_that_raises_is_an_error_outcome() -> None:
     assert (await port(refund).call(ToolRequest("c1", "refund"))).error == "LookupError: no such order"
 
 
-@pytest.mark.parametrize("code", [0, 1])
-async def test_a_tool_cannot_end_the_worker(code: int) -> None:
+@pytest.mark.parametrize("end", [SystemExit(0), SystemExit(1), KeyboardInterrupt()])
+async def test_a_tool_cannot_end_the_worker(end: BaseException) -> None:
     """A command-line function that calls sys.exit() is a failed call, in a thread and on the loop."""
 
     def plain() -> None:
-        raise SystemExit(code)
+        raise end
 
     async def loop() -> None:
-        raise SystemExit(code)
+        raise end
 
     tools = port(plain, loop)
     for name in tools.names():
         outcome = await tools.call(ToolRequest("c1", name))
-        assert outcome.error == f"SystemExit: the tool {name!r} asked the process to end, which was ignored"
+        assert outcome.error == f"{type(end).__name__}: the tool {name!r} asked the process to end, which was ignored"
 
 
 async def test_arguments_that_do_not_fit_are_an_error_outcome() -> None:

@@ -32,6 +32,15 @@ def test_a_failure_comes_from_what_was_raised() -> None:
         assert any(frame.name == "_take" for frame in traceback.extract_tb(cause.__traceback__))
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_model_cannot_end_the_worker(error: BaseException) -> None:
+    """Its run fails, and the worker takes the next."""
+    with local_fleet(Desk().registry, models=script(error)) as fleet:
+        for _ in range(2):
+            with pytest.raises(RunFailed, match=type(error).__name__):
+                fleet.enqueue(PLAN, "hi").result()
+
+
 def test_a_model_call_beyond_the_script_is_named() -> None:
     """How many steps there are, which was asked for, and what the run had done by then."""
     with local_fleet(Desk().registry, models=script(call("look", what="tea"))) as fleet:

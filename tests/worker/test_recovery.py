@@ -10,7 +10,7 @@ from worker.conftest import Shop
 from worker.kit import cut_inside_a_call, dying_worker, outcome
 
 from turnfleet.store import commands
-from turnfleet_kernel import ModelTurn, PlanSpec, ToolRequest, UsageDelta
+from turnfleet_kernel import Edit, ModelTurn, PlanSpec, ToolRequest, UsageDelta
 from turnfleet_kernel.testing import ScriptedModel
 from turnfleet_worker import Approve, Registry, Reject, Retry, ToolContext
 from turnfleet_worker.ending import Verdict
@@ -156,6 +156,29 @@ async def test_a_reconcile_function_is_asked_before_a_person(
     assert effects.made == {"one-act": made}
     (known,) = (await outcome(shop, "run"))["tool_outcomes"]
     assert known["value"] == value
+
+
+@pytest.mark.parametrize("says", [True, "found it", Edit({"order": "two"}), Approve(object()), ConnectionError("down")])
+async def test_a_reconcile_function_that_cannot_be_understood_leaves_it_to_a_person(
+    shop: Shop, redis_url: str, says: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call is not made again, and the model is not told of an error: it would make it anew. The log says why."""
+
+    def did_it_happen(_request: ToolRequest) -> Any:
+        if isinstance(says, Exception):
+            raise says
+        return says
+
+    effects = Effects(turn("one", "act"), turn("three"), idempotent=False, reconcile=did_it_happen)
+    await shop.enqueue(SPEC)
+    await cut_inside_a_call(effects.stock(shop), redis_url, effects)
+    assert (await effects.stock(shop).work()).state == "paused"
+    assert effects.made == {"one-act": 1}
+    (waiting,) = (await shop.executor.execute(commands.status(shop.keys, "run"))).interrupts
+    assert waiting.kind == "in_doubt"
+    (said,) = (each.getMessage() for each in caplog.records if "reconcile of tool 'act'" in each.getMessage())
+    assert said.endswith("a person is asked whether the call happened")
+    assert "down" not in said
 
 
 async def test_a_turn_that_was_cut_off_is_rewound(shop: Shop) -> None:

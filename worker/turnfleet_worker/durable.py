@@ -7,7 +7,7 @@ gets here: the kernel's replay ports stand outside of these (HK-4).
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 from weakref import ref
 
 from turnfleet_kernel.calls import charged
@@ -16,10 +16,10 @@ from turnfleet_kernel.contracts.canonical import digest
 from turnfleet_kernel.contracts.frozen import thaw
 from turnfleet_kernel.contracts.interrupts import (
     Approve,
-    Edit,
     Interrupt,
     InvocationPaused,
     Reject,
+    Retry,
 )
 from turnfleet_kernel.contracts.plain import plain_json
 from turnfleet_kernel.contracts.values import (
@@ -261,19 +261,18 @@ class DurableTools(ToolsAround):
         policy = self._policy(request.name)
         if policy is None or policy.idempotent:
             return None
-        decision = await policy.reconcile(request) if policy.reconcile else None
         call_id = request.call_id or ""
-        match decision:
+        match await policy.found_out(request):
             case None:
                 raise InvocationPaused(_in_doubt(request))
             case Approve(value=value):
                 return ToolOutcome(call_id, request.name, value)
             case Reject(reason=reason):
                 return ToolOutcome(call_id, request.name, error=reason or "this call was not made")
-            case Edit():
-                raise TypeError(f"reconcile of tool {request.name!r} cannot edit a call that has started")
-            case _:
+            case Retry():
                 return None
+            case unreachable:
+                assert_never(unreachable)
 
 
 def _in_doubt(request: ToolRequest) -> Interrupt:

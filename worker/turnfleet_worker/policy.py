@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject
+from turnfleet_kernel.contracts.interrupts import Answer, Approve, Decision, Edit, Reject, Retry
 from turnfleet_kernel.contracts.json import decision_to_json
 from turnfleet_kernel.contracts.values import ToolRequest
 from turnfleet_worker.errors import ArgumentsError, RegistrationError
@@ -76,6 +76,24 @@ class ToolPolicy:
                 place_of_error(failed),
             )
             return True
+
+    async def found_out(self, request: ToolRequest) -> Approve | Reject | Retry | None:
+        """Say what `reconcile` knows of a call in doubt. None is for a person to say: the safe side.
+
+        So is what it raises, and what it gives that is no such decision: neither says that the call did not happen.
+        """
+        if self.reconcile is None:
+            return None
+        try:
+            said: object = await self.reconcile(request)
+        except Exception as failed:  # noqa: BLE001 - as above; and the model, told of an error, would make the call anew
+            gave = f"raised {type(failed).__name__} at {place_of_error(failed)}"
+        else:
+            if said is None or (isinstance(said, Approve | Reject | Retry) and _can_be_kept(said)):
+                return said
+            gave = f"gave a {type(said).__name__} that is no Approve, Retry or Reject to be kept"
+        _log.warning("reconcile of tool %r %s: a person is asked whether the call happened", self.tool, gave)
+        return None
 
 
 def declare_policy(
@@ -157,6 +175,14 @@ def _check_default(tool: str, kind: str, seconds: float | None, on_expiry: objec
         decision_to_json(on_expiry)
     except ValueError as unfit:
         raise RegistrationError(f"tool {tool!r}: on_expiry={on_expiry!r} cannot be kept: {unfit}") from unfit
+
+
+def _can_be_kept(decision: Decision) -> bool:
+    try:
+        decision_to_json(decision)
+    except ValueError:
+        return False
+    return True
 
 
 def _takes_arguments(predicate: object) -> bool:

@@ -177,6 +177,7 @@ class Registry(Catalogue):
 
         It gets the `ToolRequest` (its `call_id` is what the tool had as idempotency key) and may be async or plain. It
         gives `Approve(value)` (it happened), `Retry()` (it did not: call it), `Reject(reason)`, or None: ask a person.
+        A person is asked, too, when it raises or gives something else, and the log says so.
         Raises `RegistrationError` for a tool that is not registered, or has one already.
         """
         named = tool if isinstance(tool, str) else self._name_of(tool)

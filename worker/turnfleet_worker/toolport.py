@@ -92,9 +92,10 @@ class BoundTools:
             value = await self._run(tool, arguments, request)
         except Exception as failed:  # noqa: BLE001 - TOL-2: seen by the model, and the run goes on
             return None, f"{type(failed).__name__}: {failed}", failed
-        except SystemExit as end:
+        except (SystemExit, KeyboardInterrupt) as end:
             # A command-line function used as a tool; the worker is not its process to end.
-            return None, f"SystemExit: the tool {request.name!r} asked the process to end, which was ignored", end
+            kind = type(end).__name__
+            return None, f"{kind}: the tool {request.name!r} asked the process to end, which was ignored", end
         try:
             return as_json(value, "its result"), None, None
         except ValueError as unfit:

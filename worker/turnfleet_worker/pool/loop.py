@@ -33,6 +33,7 @@ class LoopThread:
         self._calls = Mailbox()
         self._calls.wake_by(self._loop.call_soon_threadsafe)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._halting = False
         self.lag_seconds = 0.0
         self.worst_lag_seconds = 0.0
 
@@ -54,6 +55,7 @@ class LoopThread:
 
         A thread that does not (a coroutine that blocks) is left behind: it is a daemon and ends with the process.
         """
+        self._halting = True
         self.call(self._loop.stop)
         self._thread.join(seconds)
         ended = not self._thread.is_alive()
@@ -64,7 +66,13 @@ class LoopThread:
     def _run(self) -> None:
         self._watch(self._loop.time())
         try:
-            self._loop.run_forever()
+            while not self._halting:
+                try:
+                    self._loop.run_forever()
+                except (SystemExit, KeyboardInterrupt) as error:
+                    # asyncio ends its loop with these two, and every run on it would stand still. Nobody asked this
+                    # thread to end: signals reach the main one. Who waits for what raised it gets it now.
+                    _log.error("something on %s raised %s, which was ignored", self._name, type(error).__name__)
             self._loop.run_until_complete(self._wind_up())
         finally:
             self._loop.close()
