@@ -227,9 +227,9 @@ async def test_a_kernel_does_not_grow_with_its_runs() -> None:
 
 
 @pytest.mark.slow
-async def test_a_kernel_does_not_grow_over_ten_thousand_runs() -> None:
+async def test_a_kernel_does_not_grow_over_fifty_thousand_runs() -> None:
     """The same, long enough for a byte a run to show (RCX-1, RCX-10)."""
-    assert await growth(10_000) < 1000
+    assert await growth(50_000) < 1000
 
 
 async def test_nothing_of_an_invocation_outlives_it(kernel: InvocationKernel) -> None:
