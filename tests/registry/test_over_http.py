@@ -66,19 +66,21 @@ def plan_of(model: Any) -> InvocationPlan:
 
 
 async def outcome_of(model: Any) -> InvocationOutcome[Any]:
-    """Run to the end, streamed as in a worker."""
-    events = [event async for event in InvocationKernel().stream(plan_of(model), TurnRequest("Hello"))]
+    """Run to the end, streamed as in a worker, and close the provider's connections, which are this test's loop's."""
+    async with model.client:
+        events = [event async for event in InvocationKernel().stream(plan_of(model), TurnRequest("Hello"))]
     outcome: InvocationOutcome[Any] = events[-1].outcome
     return outcome
 
 
 async def failure(model: Any) -> tuple[ModelError, str]:
-    """Run until the model fails; give its error, and what had been said by then."""
+    """Run until the model fails, as in `outcome_of`; give its error, and what had been said by then."""
     sink = RecordingSink()
     plan = plan_of(model)
     watched = replace(plan, bindings=replace(plan.bindings, event_sink=sink))
-    with pytest.raises(ModelError) as failed:
-        [event async for event in InvocationKernel().stream(watched, TurnRequest("Hello"))]
+    async with model.client:
+        with pytest.raises(ModelError) as failed:
+            [event async for event in InvocationKernel().stream(watched, TurnRequest("Hello"))]
     return failed.value, "".join(event.text for event in sink.events if event.kind == "text_delta")
 
 
