@@ -56,6 +56,15 @@ def own_redis_url(own_redis: RedisServer) -> str:
     return own_redis.url
 
 
+@pytest.fixture(scope="module")
+def shared_fleet_name() -> str:
+    """Give the name of a fleet that a module's tests share: another one each time that it is set up.
+
+    A module may be set up twice in a session, and a worker that was killed at the end of the first time is still known.
+    """
+    return f"s{os.getpid()}-{next(_names)}"
+
+
 @pytest.fixture
 def fleet_name() -> str:
     """Give a fleet name that no other test uses."""

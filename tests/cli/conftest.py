@@ -34,15 +34,11 @@ def plan_file(tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def desk(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[tuple[Command, Fleet]]:
-    """Give the command and the client of a file's own fleet, which has one worker.
-
-    The worker of another file, which was killed a moment ago, is still known in that file's fleet.
-    """
-    name = request.module.__name__.rpartition(".")[2]
-    environment = {"TURNFLEET_REDIS_URL": redis_server.url, "TURNFLEET_NAME": name}
+def desk(redis_server: RedisServer, shared_fleet_name: str) -> Iterator[tuple[Command, Fleet]]:
+    """Give the command and the client of a file's own fleet, which has one worker."""
+    environment = {"TURNFLEET_REDIS_URL": redis_server.url, "TURNFLEET_NAME": shared_fleet_name}
     with (
         WorkerProcess("cli.apps.desk", env=environment),
-        Fleet(redis_server.url, name=name) as opened,
+        Fleet(redis_server.url, name=shared_fleet_name) as opened,
     ):
-        yield command_for(redis_server.url, name), opened
+        yield command_for(redis_server.url, shared_fleet_name), opened

@@ -1,6 +1,5 @@
 """What a person sees in Flower's pages, in a real browser. `make screenshots` keeps the pictures (docs/img)."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,9 +26,9 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(redis_server: RedisServer) -> Iterator[Shop]:
+def shop(redis_server: RedisServer, shared_fleet_name: str) -> Iterator[Shop]:
     """Give a fleet on which runs completed, failed, were cancelled, and wait for a person."""
-    name = f"shop-{os.getpid()}"
+    name = f"shop-{shared_fleet_name}"
     env = {"TURNFLEET_REDIS_URL": redis_server.url, "TURNFLEET_NAME": name}
     with (
         Fleet(redis_server.url, name=name, poll_interval=0.5) as fleet,

@@ -1,7 +1,6 @@
 """People in the loop: decisions race, repeat, come in parts, and expire."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -33,9 +32,9 @@ FINANCE = ("finance",)
 
 
 @pytest.fixture(scope="module")
-def fleet_name() -> str:
+def fleet_name(shared_fleet_name: str) -> str:
     """Give the name of the fleet that all tests here share."""
-    return f"people-{os.getpid()}"
+    return shared_fleet_name
 
 
 @pytest.fixture(scope="module", autouse=True)

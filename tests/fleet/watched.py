@@ -1,5 +1,6 @@
 """A fleet of one worker that a real Flower watches, shared by the tests of a file."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from turnfleet.wire.broker import default_queue
 
 SHOWS_CONTENT = "shows-content"
 """The queue of a second worker, which shows what runs are about."""
+
+
+_fleets = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Watched:
 @contextmanager
 def watch(server: RedisServer, name: str, *, concurrency: int = 4, **env: str) -> Iterator[Watched]:
     """Start worker and Flower of a fleet, and end them."""
-    name = f"{name}-{os.getpid()}"
+    name = f"{name}-{os.getpid()}-{next(_fleets)}"
     everything = {"TURNFLEET_REDIS_URL": server.url, "TURNFLEET_NAME": name, "PLANNED_REOFFER": "3600", **env}
     with (
         Fleet(server.url, name=name, poll_interval=0.5) as fleet,

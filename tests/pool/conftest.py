@@ -1,7 +1,6 @@
 """What the pool's tests share: a bench with a broker, a record, and workers that run the recording app."""
 
 import itertools
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -33,9 +32,9 @@ def own_bench(own_redis: RedisServer, redis_server: RedisServer, fleet_name: str
 
 
 @pytest.fixture(scope="module")
-def shared_bench(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[Bench]:
+def shared_bench(redis_server: RedisServer, shared_fleet_name: str) -> Iterator[Bench]:
     """Give one bench to a module whose tests all use the same worker."""
-    with Bench(redis_server.url, f"{request.module.__name__.split('.')[-1]}-{os.getpid()}") as bench:
+    with Bench(redis_server.url, shared_fleet_name) as bench:
         yield bench
 
 

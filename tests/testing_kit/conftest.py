@@ -108,9 +108,11 @@ def local_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loc
 
 
 @pytest.fixture(scope="module")
-def real_shop(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealStage]:
+def real_shop(
+    redis_server: RedisServer, shared_fleet_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealStage]:
     """Give a real fleet of the shop, shared by a file's tests."""
-    with Fleet(redis_server.url, name=f"shop-{redis_server.port}", poll_interval=0.5) as fleet:
+    with Fleet(redis_server.url, name=shared_fleet_name, poll_interval=0.5) as fleet:
         stage = RealStage(fleet, tmp_path_factory.mktemp("shop"), redis_server.url)
         yield stage
         stage.close()

@@ -56,15 +56,16 @@ class Traced:
 
 
 @pytest.fixture(scope="module")
-def traced(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+def traced(
+    redis_server: RedisServer, shared_fleet_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Traced]:
     """Give a fleet with one worker, for all tests here that do not kill it."""
     file = tmp_path_factory.mktemp("spans") / "spans.jsonl"
-    name = f"traced-{file.parent.parent.name}"
     with (
-        Fleet(redis_server.url, name=name, poll_interval=0.5) as fleet,
+        Fleet(redis_server.url, name=shared_fleet_name, poll_interval=0.5) as fleet,
         redis.Redis.from_url(redis_server.url) as client,
     ):
-        shared = Traced(fleet, name, redis_server.url, file, client)
+        shared = Traced(fleet, shared_fleet_name, redis_server.url, file, client)
         with shared.worker():
             yield shared
 
