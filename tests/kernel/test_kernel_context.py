@@ -222,8 +222,11 @@ async def growth(runs: int) -> int:
 
 
 async def test_a_kernel_does_not_grow_with_its_runs() -> None:
-    """It remembers none of them, however they end (RCX-1, RCX-10)."""
-    assert await growth(1000) < 300
+    """It remembers none of them, however they end (RCX-1, RCX-10).
+
+    The rest of the process comes and goes by some hundred blocks; runs that left one each would be two thousand.
+    """
+    assert await growth(2000) < 1000
 
 
 @pytest.mark.slow
