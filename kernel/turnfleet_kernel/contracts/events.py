@@ -32,7 +32,7 @@ The ``run_id`` attribute of a ``child`` event is the root's, as of all its event
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from turnfleet_kernel.contracts.interrupts import PAUSE_KINDS
 from turnfleet_kernel.contracts.quick import quick_init
@@ -71,25 +71,7 @@ TERMINAL_KINDS: Final = frozenset({"done", "error", "cancelled", "expired"})
 FLEET_KINDS: Final = frozenset({"resumed", "rewind", "expired"})
 """Kinds that only the fleet adds."""
 
-KERNEL_KINDS: Final = (
-    frozenset(
-        {
-            "stage",
-            "text_delta",
-            "reasoning_delta",
-            "tool_call_delta",
-            "tool_call",
-            "tool_result",
-            "progress",
-            "child",
-            "usage",
-            "error",
-            "done",
-            "cancelled",
-        }
-    )
-    | PAUSE_KINDS
-)
+KERNEL_KINDS: Final[frozenset[str]] = frozenset(get_args(EventKind)) - FLEET_KINDS
 """Kinds that the kernel's loop makes."""
 
 
