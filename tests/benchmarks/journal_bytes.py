@@ -11,25 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.inside import run_of, worked_on
+
 from turnfleet.store import Keys, commands
 from turnfleet.store.command import dump
 from turnfleet.store.executor import AsyncExecutor
-from turnfleet.store.records import Claim, NewRun
-from turnfleet.wire.request import request_digest
 from turnfleet_kernel import (
     Delta,
-    InvocationKernel,
     ModelTurn,
     PlanLimits,
     PlanSpec,
     ToolRequest,
     UsageDelta,
-    compile_plan,
 )
-from turnfleet_kernel.contracts.spec import plan_id
-from turnfleet_worker import Registry, WorkerSettings
-from turnfleet_worker.invocation import Invocation
-from turnfleet_worker.workbench import Bench
+from turnfleet_worker import Registry
 
 TURN_BYTES = 500
 RESULT_BYTES = 2_000
@@ -100,29 +97,7 @@ async def measure(executor: AsyncExecutor, fleet: str, rounds: int) -> Cost:
     spec = PlanSpec(
         name="talk", model="talker", tools=("look",), instructions="Look.", limits=PlanLimits(max_model_rounds=1_000)
     )
-    identity, request = plan_id(spec), {"prompt": "go"}
-    run = NewRun(
-        run_id=run_id,
-        plan=spec.model_dump(mode="json", exclude_defaults=True),
-        plan_id=identity,
-        request=request,
-        digest=request_digest(identity, request),
-        queue="q",
-    )
-    await executor.execute(commands.create(keys, run))
-    claim = await executor.execute(
-        commands.claim(keys, run_id, claim_id="c", worker="w", lease_ms=60_000, recorded=True)
-    )
-    assert isinstance(claim, Claim)
-    bench = Bench(
-        kernel=InvocationKernel(),
-        executor=executor,
-        keys=keys,
-        registry=registry,
-        settings=WorkerSettings(),
-        draining=lambda: False,
-    )
-    left = await Invocation(bench, claim, compile_plan(spec, registry)).run()
+    left = await worked_on(executor, keys, registry, spec, run_of(spec, run_id, "go"))
     assert left.state == "completed", left
     outcome = (await executor.execute(commands.outcome(keys, run_id))).outcome
     assert outcome is not None
@@ -164,5 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     main()

@@ -19,30 +19,27 @@ from typing import Any
 
 import redis
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.inside import LEASE_MS, claimed, run_of, worked_on
+
 from turnfleet import AsyncFleet
 from turnfleet.store import Keys, commands
 from turnfleet.store.executor import AsyncExecutor
-from turnfleet.store.records import Claim, ClaimRef, NewRun, StoredInterrupt, SweepPolicy
-from turnfleet.wire.request import request_digest
+from turnfleet.store.records import ClaimRef, NewRun, StoredInterrupt, SweepPolicy
 from turnfleet_kernel import (
-    InvocationKernel,
     ModelTurn,
     PlanLimits,
     PlanSpec,
     ToolRequest,
     UsageDelta,
-    compile_plan,
 )
-from turnfleet_kernel.contracts.spec import plan_id
 from turnfleet_kernel.testing import ScriptedModel
-from turnfleet_worker import Registry, WorkerSettings
-from turnfleet_worker.invocation import Invocation
-from turnfleet_worker.workbench import Bench
+from turnfleet_worker import Registry
 
 ROUNDS = 9
 TURN_WORDS = 40
 RESULT_BYTES = 500
-LEASE_MS = 3_600_000
 AT_ONCE = 64
 REPEATS = 9
 
@@ -92,41 +89,13 @@ class Pattern:
 async def work_on_one(executor: AsyncExecutor, keys: Keys) -> Pattern:
     """Let a worker's inside take one run to its pause."""
     registry, spec = shop()
-    identity, request = plan_id(spec), {"prompt": "Refund order 1001"}
-    plan = spec.model_dump(mode="json", exclude_defaults=True)
-    run = NewRun(
-        run_id="the-pattern",
-        plan=plan,
-        plan_id=identity,
-        request=request,
-        digest=request_digest(identity, request),
-        queue="q",
-    )
-    claim = await claimed(executor, keys, run)
-    bench = Bench(
-        kernel=InvocationKernel(),
-        executor=executor,
-        keys=keys,
-        registry=registry,
-        settings=WorkerSettings(),
-        draining=lambda: False,
-    )
-    left = await Invocation(bench, claim, compile_plan(spec, registry)).run()
+    run = run_of(spec, "the-pattern", "Refund order 1001")
+    left = await worked_on(executor, keys, registry, spec, run)
     assert left.state == "paused", left
     entries = await executor.execute(commands.journal(keys, run.run_id))
     log: Any = await executor.client.xrange(keys.events(run.run_id))
     waiting = (await executor.execute(commands.status(keys, run.run_id))).interrupts
     return Pattern(run, entries, [json.loads(fields[b"b"]) for _, fields in log], waiting)
-
-
-async def claimed(executor: AsyncExecutor, keys: Keys, run: NewRun) -> Claim:
-    """Create a run and claim it."""
-    await executor.execute(commands.create(keys, run))
-    claim = await executor.execute(
-        commands.claim(keys, run.run_id, claim_id=f"c-{run.run_id}", worker="w", lease_ms=LEASE_MS, recorded=True)
-    )
-    assert isinstance(claim, Claim), claim
-    return claim
 
 
 async def copy(executor: AsyncExecutor, keys: Keys, pattern: Pattern, run_id: str, *, pause: bool) -> ClaimRef:
@@ -289,5 +258,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     main()
